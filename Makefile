@@ -13,7 +13,7 @@ ENGINES ?= etcd kubernetes blob folder
 CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),40)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
-	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
+	recordings:: guide::console:: the_commands_of_every_page verdict::table verdict::own_client every_beginning
 # All steps of the tiers name all packages, so that they share one build of the dependencies. The test programs of the services,
 # which start the command and stores, run by name. What users build leaves them out: then cargo takes the default members, which need neither tokio nor TLS.
 WORKSPACE = --locked --workspace
@@ -144,6 +144,7 @@ test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../sh
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --exclude scheduled-events-windows --no-deps --document-private-items
 	@python3 tests/docs/examples.py
+	@tests/docs/languages.py
 
 book: ## build the guide into target/docs, and check its links
 	@tests/setup docs
@@ -259,9 +260,9 @@ test-systemd: ## run the units under a real systemd: ready, watched, restarted, 
 	@cli/systemd/try
 	@services/fleet/systemd/try
 
-check-workflows: ## check .github/workflows with actionlint
+check-workflows: ## check .github/workflows and .github/actions with actionlint
 	@tests/setup workflows
-	@node tests/workflows.mjs .github/workflows/*.yml
+	@node tests/workflows.mjs .github/workflows/*.yml .github/actions/*/action.yml
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	@tests/setup cc
@@ -298,7 +299,7 @@ check-semver: ## compare the public items of the crates with those of their last
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
 	@tests/setup cc
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
-		--package scheduled-events --package scheduled-events-cli $(ARGS)
+		--package scheduled-events --package scheduled-events-text --package scheduled-events-cli $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy/mod.rs session/mod.rs"
 	@tests/setup mutants
@@ -341,6 +342,10 @@ docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 faults-table: ## write docs/inside/faults.md from the tests
 	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
+
+verdict-table: ## write docs/use/verdict-table.md from runs of wrong clients
+	@tests/setup cc
+	SCHEDULED_EVENTS_WRITE_VERDICT_TABLE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite verdict::table
 
 ##@ Benchmarks
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"

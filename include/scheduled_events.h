@@ -61,20 +61,23 @@
  *     schedev_event event;
  *     schedev_text name;
  *     schedev_error error;
+ *     char printable[512];
+ *     size_t len;
  *     if (schedev_document_parse(body, body_len, &document, &error) != SCHEDEV_OK) {
  *       fprintf(stderr, "%u:%u: %s\n", error.line, error.column, schedev_error_message(&error));
  *       return 1;
  *     }
  *     while (schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK) {
- *       printf("%.*s:", (int)event.event_id.len, event.event_id.data);
  *       for (size_t i = 0; schedev_event_resource(&event, i, &name) == SCHEDEV_OK; i++) {
- *         printf(" %.*s", (int)name.len, name.data);
+ *         if (schedev_text_copy_printable(name, printable, sizeof printable, &len) == SCHEDEV_OK) {
+ *           printf(" %s", printable);
+ *         }
  *       }
  *       printf("\n");
  *     }
  *
- * The texts of a document come from outside and can contain any character. Escape them before they reach a terminal, a
- * log or a shell. schedev_step_json() does that.
+ * The texts of a document come from outside and can contain any character. schedev_text_copy_printable() and
+ * schedev_step_json() escape what must not reach a terminal or a log as it is. Never give texts to a shell.
  *
  * CONVENTIONS
  *
@@ -169,17 +172,6 @@
 #define SCHEDEV_API __attribute__((visibility("default")))
 #else
 #define SCHEDEV_API
-#endif
-
-/* Marks what a later version will remove, with what to use instead. To compile without warnings, define it as empty. */
-#if defined(SCHEDEV_DEPRECATED)
-/* The program defines its own. */
-#elif defined(__GNUC__) || defined(__clang__)
-#define SCHEDEV_DEPRECATED(message) __attribute__((deprecated(message)))
-#elif defined(_MSC_VER)
-#define SCHEDEV_DEPRECATED(message) __declspec(deprecated(message))
-#else
-#define SCHEDEV_DEPRECATED(message)
 #endif
 
 #ifdef __cplusplus
@@ -352,6 +344,22 @@ SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacity, size_t *needed);
 
 /**
+ * Copies a text as schedev_text_copy() does, and escapes what could act on a terminal, forge a line of a log, or hide or reorder the
+ * text around it: an ESC becomes a
+ * backslash and u{1b}. Print texts of events in this form only.
+ *
+ * @param text      the text.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes.
+ * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_text_copy_printable(schedev_text text, char *buffer, size_t capacity,
+                                                       size_t *needed);
+
+/**
  * Whether a text, decoded, equals these bytes.
  *
  * @param text  the text.
@@ -397,64 +405,6 @@ SCHEDEV_API schedev_status schedev_time_parse(const char *data, size_t len, int6
  */
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_time_format(int64_t seconds, char *buffer, size_t capacity, size_t *needed);
-
-/* ---- Spot machines ----------------------------------------------------------------------------------------------- */
-
-/** Where an interruptible workload is in its life cycle. */
-typedef enum schedev_spot_phase {
-  /** It checks that it is healthy, and processes nothing yet. */
-  SCHEDEV_SPOT_WARMUP = 1,
-  /** It processes, and saves checkpoints regularly. */
-  SCHEDEV_SPOT_PROCESSING = 2,
-  /** An event that stops it is announced: it saves a last checkpoint and stops. */
-  SCHEDEV_SPOT_EVICTED = 3,
-  /** It is stopped, and the machine may go away at any time. */
-  SCHEDEV_SPOT_SHUTDOWN = 4,
-  /** The machine is back: it restores its latest checkpoint. */
-  SCHEDEV_SPOT_RECOVER = 5,
-  /** It is about to continue, through a warm-up. */
-  SCHEDEV_SPOT_RESUME = 6,
-} schedev_spot_phase;
-
-/** What moves a workload from one phase to the next. */
-typedef enum schedev_spot_signal {
-  /** The warm-up succeeded. */
-  SCHEDEV_SPOT_SIGNAL_WARMED_UP = 1,
-  /** An event that stops the workload was announced. */
-  SCHEDEV_SPOT_SIGNAL_NOTICE = 2,
-  /** The machine may be evicted soon, or not at all. A workload that processes saves a checkpoint, and goes on. */
-  SCHEDEV_SPOT_SIGNAL_ADVISED = 3,
-  /** The event was cancelled, or is over and the machine still runs. */
-  SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 4,
-  /** The workload has stopped. */
-  SCHEDEV_SPOT_SIGNAL_STOPPED = 5,
-  /** The machine or the program that keeps the workload has started again. */
-  SCHEDEV_SPOT_SIGNAL_RESTARTED = 6,
-  /** The latest checkpoint is restored, if there is one. */
-  SCHEDEV_SPOT_SIGNAL_RECOVERED = 7,
-  /** The workload is about to process again. */
-  SCHEDEV_SPOT_SIGNAL_RESUMED = 8,
-} schedev_spot_signal;
-
-/**
- * Returns the phase of a workload after a signal. The life cycle is that of Microsoft's guidance for interruptible workloads.
- *
- * @param phase   the schedev_spot_phase now.
- * @param signal  a schedev_spot_signal.
- * @param next    receives the next schedev_spot_phase.
- * @return SCHEDEV_OK; SCHEDEV_END if the signal has no meaning in this phase, which continues; SCHEDEV_ERROR_ARGUMENT for an
- *         unknown phase or signal; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t signal, uint32_t *next);
-
-/**
- * Returns a schedev_spot_phase as a word, such as "warm-up".
- *
- * @param phase  a schedev_spot_phase, or any other number.
- * @return a static string; "unknown" if the number has no word.
- */
-SCHEDEV_API const char *schedev_spot_phase_word(uint32_t phase);
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
@@ -550,145 +500,6 @@ typedef struct schedev_position {
  */
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_position_of(const char *data, size_t len, size_t offset, schedev_position *position);
-
-/* ---- Terminate notifications ------------------------------------------------------------------------------------- */
-
-/** The oldest version of the compute API that knows schedev_notification_profile. */
-#define SCHEDEV_COMPUTE_API_VERSION_MIN "2019-03-01"
-
-/** The shortest time-out of a Terminate event, in seconds. It is also Azure's default. */
-#define SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS 300
-
-/** The longest time-out of a Terminate event, and the only one of an OS image event, in seconds. */
-#define SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS 900
-
-/**
- * A rule of Azure by which a profile or its time-out is refused. The numbers are not those of a schedev_parse_error: a
- * schedev_error has one or the other.
- */
-typedef enum schedev_profile_rule {
-  /** A time-out is a duration in ISO 8601. Here: days, hours, minutes and seconds as whole numbers, such as "PT5M". */
-  SCHEDEV_PROFILE_RULE_ISO_8601_DURATION = 64,
-  /** The time-out of a Terminate event is at least 5 minutes. */
-  SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES = 65,
-  /** The time-out of a Terminate event is at most 15 minutes. */
-  SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES = 66,
-  /** The time-out of an OS image event is 15 minutes. */
-  SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES = 67,
-  /** Terminate notifications cannot be enabled on Spot instances. */
-  SCHEDEV_PROFILE_RULE_NOT_ON_SPOT = 68,
-  /** The compute API knows the profile since version SCHEDEV_COMPUTE_API_VERSION_MIN. */
-  SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION = 69,
-} schedev_profile_rule;
-
-/**
- * Returns a schedev_profile_rule as a word, such as "at-least-5-minutes".
- *
- * @param rule  a schedev_profile_rule, or any other number.
- * @return a static string; "other" if the number has no word.
- */
-SCHEDEV_API const char *schedev_profile_rule_word(uint32_t rule);
-
-/**
- * Whether something is announced, and how long its event waits for its approval: terminateNotificationProfile, for deletions,
- * or osImageNotificationProfile, for reimages and OS upgrades, of the REST API. Initialise it with
- * SCHEDEV_NOTIFICATION_PROFILE_INIT, which announces nothing.
- */
-typedef struct schedev_notification_profile {
-  /** sizeof(schedev_notification_profile). */
-  size_t struct_size;
-  /**
-   * The time-out in seconds, if has_not_before_timeout: SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS to
-   * SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS for deletions, the latter for OS images. 0 is refused as too short. Without
-   * has_not_before_timeout, everything but 0 is refused with SCHEDEV_ERROR_ARGUMENT.
-   */
-  uint32_t not_before_timeout_seconds;
-  /** Whether there is a time-out. Without one, the JSON has none, and Azure takes 5 minutes for deletions. */
-  bool has_not_before_timeout;
-  /** Whether it is announced. */
-  bool enable;
-} schedev_notification_profile;
-
-/** Initialises a profile that announces nothing. */
-#define SCHEDEV_NOTIFICATION_PROFILE_INIT                                                                              \
-  { sizeof(schedev_notification_profile), 0, false, false }
-
-/**
- * Parses the time-out of a Terminate event: a duration in ISO 8601 such as "PT10M", with days, hours, minutes and seconds as
- * whole numbers.
- *
- * @param data     the text, UTF-8; NULL if len is 0.
- * @param len      its length in bytes.
- * @param seconds  receives the time-out in seconds.
- * @param error    receives the rule by which the time-out is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_terminate_timeout_parse(const char *data, size_t len, uint32_t *seconds,
-                                                           schedev_error *error);
-
-/**
- * Parses the time-out of an OS image event, which can only be 15 minutes, such as "PT15M" or "PT900S".
- *
- * @param data     the text, UTF-8; NULL if len is 0.
- * @param len      its length in bytes.
- * @param seconds  receives SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS.
- * @param error    receives the rule by which the time-out is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_os_image_timeout_parse(const char *data, size_t len, uint32_t *seconds,
-                                                          schedev_error *error);
-
-/**
- * Formats the time-out of a Terminate event in ISO 8601, such as "PT10M" or "PT7M30S".
- *
- * @param seconds   the time-out in seconds.
- * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
- * @param capacity  the size of the buffer in bytes; 16 bytes are enough for every time-out.
- * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
- * @param error     receives the rule by which the time-out is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_terminate_timeout_format(uint32_t seconds, char *buffer, size_t capacity,
-                                                            size_t *needed, schedev_error *error);
-
-/**
- * Checks that a scale set accepts a profile for deletions. An OS image profile needs no such check: schedev_notification_json()
- * checks its time-out.
- *
- * @param profile          the profile.
- * @param is_spot          whether the instances of the scale set are Spot machines.
- * @param api_version      the version of the compute API, a date such as "2021-07-01"; NULL if its length is 0.
- * @param api_version_len  its length in bytes.
- * @param error            receives the rule by which the profile is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_ARGUMENT; SCHEDEV_ERROR_UTF8;
- *         SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_terminate_check(const schedev_notification_profile *profile, bool is_spot,
-                                                   const char *api_version, size_t api_version_len,
-                                                   schedev_error *error);
-
-/**
- * Writes the JSON of what a scale set announces: scheduledEventsProfile of the REST API, in
- * properties.virtualMachineProfile. For example:
- * {"terminateNotificationProfile":{"notBeforeTimeout":"PT10M","enable":true}}.
- *
- * @param terminate  the profile for deletions; NULL leaves it out.
- * @param os_image   the profile for reimages and OS upgrades; NULL leaves it out.
- * @param buffer     receives the JSON, and a NUL after it if a byte is left; NULL if capacity is 0.
- * @param capacity   the size of the buffer in bytes; 192 bytes are always enough.
- * @param needed     receives the length of the JSON in bytes, without the NUL, even if the buffer is too small.
- * @param error      receives the rule by which a profile is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_ARGUMENT;
- *         SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_notification_json(const schedev_notification_profile *terminate,
-                                                     const schedev_notification_profile *os_image, char *buffer,
-                                                     size_t capacity, size_t *needed, schedev_error *error);
 
 /* ---- Documents --------------------------------------------------------------------------------------------------- */
 
@@ -922,7 +733,7 @@ typedef struct schedev_event_cursor {
  * one are left out; schedev_document_next_problem() reports them. Only the first 64 ids of a document are compared; trackers
  * and sessions compare all of them.
  *
- * Nothing is stored, so that each event but the first is read a second time. schedev_document_parse_each() avoids that.
+ * Nothing is stored, so that each event but the first is read a second time.
  *
  * @param document  the document.
  * @param cursor    the position, which moves to the next event. Start with SCHEDEV_CURSOR_INIT.
@@ -988,41 +799,6 @@ typedef struct schedev_resource_cursor {
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
                                                         schedev_text *names, size_t capacity, size_t *count);
-
-/** The most names that schedev_document_parse_each() passes with an event. */
-#define SCHEDEV_CALLBACK_NAMES_MAX 16
-
-/**
- * Called by schedev_document_parse_each() for each event. It must return normally: neither longjmp() nor a C++ exception
- * may leave it.
- *
- * @param context  what was passed to schedev_document_parse_each().
- * @param event    the event, valid until the callback returns. A copy is valid as long as the document's bytes are.
- * @param names    the event's Resources, valid until the callback returns; NULL if there are more than
- *                 SCHEDEV_CALLBACK_NAMES_MAX, which schedev_event_next_resources() reads.
- * @param count    the number of names; 0 if names is NULL.
- */
-typedef void (*schedev_event_callback)(void *context, const schedev_event *event, const schedev_text *names,
-                                       size_t count);
-
-/**
- * Parses a document like schedev_document_parse(), and calls on_event for each event in the same pass.
- *
- * This is the fastest way to read a whole document: the schedev_document_next() loop reads the events a second time. If
- * the call fails, discard what on_event was given: the document turned out to be invalid after those events. on_event is
- * called for an event that repeats an id, too; schedev_document_next() leaves it out.
- *
- * @param data      the body of the HTTP response. It must outlive the document and all that is read from it.
- * @param len       its length in bytes.
- * @param on_event  called for each event, in the order of the document.
- * @param context   passed to on_event.
- * @param document  receives the document.
- * @param error     receives what is wrong and where if the document is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event,
-                                                       void *context, schedev_document *document, schedev_error *error);
 
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
@@ -1458,6 +1234,1018 @@ SCHEDEV_API const char *schedev_decision_reason(const schedev_decision *decision
  */
 SCHEDEV_API const char *schedev_action_word(uint32_t action);
 
+/* ---- Changes ----------------------------------------------------------------------------------------------------- */
+
+/**
+ * A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
+ * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
+ * change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
+ */
+typedef enum schedev_change {
+  /** New, and not started. */
+  SCHEDEV_CHANGE_SCHEDULED = 1,
+  /** Started; it was Scheduled before. */
+  SCHEDEV_CHANGE_STARTED = 2,
+  /** New, and already started, as after a hardware failure. */
+  SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE = 3,
+  /** NotBefore changed. */
+  SCHEDEV_CHANGE_RESCHEDULED = 4,
+  /** Another member changed. */
+  SCHEDEV_CHANGE_UPDATED = 5,
+  /** Gone after it had started. */
+  SCHEDEV_CHANGE_COMPLETED = 6,
+  /** Gone before NotBefore, while it was Scheduled and not approved. */
+  SCHEDEV_CHANGE_CANCELLED = 7,
+  /** Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place. */
+  SCHEDEV_CHANGE_ENDED = 8,
+  /** Advice is new. */
+  SCHEDEV_CHANGE_ADVISED = 9,
+  /** Advice is gone. What it advised of may happen all the same. */
+  SCHEDEV_CHANGE_ADVICE_WITHDRAWN = 10,
+} schedev_change;
+
+/**
+ * Returns a schedev_change as a word, such as "started-without-notice".
+ *
+ * @param change  a schedev_change, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_change_word(uint32_t change);
+
+/**
+ * What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
+ * until the next call that takes it as a pointer that is not const. The other members are in the newest document, as long as
+ * the event is: schedev_document_find() returns them.
+ */
+typedef struct schedev_tracked_event {
+  /** The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash. */
+  schedev_text event_id;
+  /** The event's type as the newest document with a readable type spells it, cut to 28 bytes; empty if it has none. */
+  schedev_text event_type_text;
+  /**
+   * The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
+   * starts, although documents blank it then.
+   */
+  int64_t not_before_seconds;
+  /** The expected length of the interruption in the newest document in which it is readable, if has_duration. */
+  uint32_t duration_seconds;
+  /** A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these. */
+  uint32_t event_status;
+  /** Whether not_before_seconds is known. */
+  bool has_not_before;
+  /** Whether duration_seconds is known. */
+  bool has_duration;
+  /** Whether mine is known. It is not while the names of this machine are unknown. */
+  bool has_mine;
+  /** Whether the event concerns this machine, if has_mine. */
+  bool mine;
+  /** Whether the event was approved. */
+  bool approved;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
+} schedev_tracked_event;
+
+/* ---- Sessions ---------------------------------------------------------------------------------------------------- */
+
+/**
+ * The maximum number of events that a session follows. If a document has more, this machine's events come first; the
+ * others are counted and reported.
+ */
+#define SCHEDEV_SESSION_EVENTS_MAX 64
+
+/** The default time between two polls, in milliseconds. */
+#define SCHEDEV_INTERVAL_MS 1000
+
+/** The shortest time between two polls, in milliseconds. */
+#define SCHEDEV_INTERVAL_MIN_MS 200
+
+/**
+ * For last_call_seconds: half of the notice before NotBefore, at most five minutes; at once for a Preempt, and for a notice of
+ * less than a minute.
+ */
+#define SCHEDEV_LAST_CALL_STANDARD 0
+
+/** For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared. */
+#define SCHEDEV_LAST_CALL_NEVER 4294967295
+
+/** For schedev_session_config: a failed preparation is given again as often as there is time. */
+#define SCHEDEV_PREPARE_RETRIES_UNLIMITED 255
+
+/**
+ * The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
+ * result back. A session lives in the caller's memory, and there is nothing to free.
+ *
+ * A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
+ * retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
+ * everything else.
+ *
+ * The machine is either in service or out of service. The first preparation for one of its events takes it out of service.
+ * It is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
+ */
+typedef struct schedev_session schedev_session;
+
+/** Where the events of a session come from. */
+typedef enum schedev_session_source {
+  /** The documents of the machine's metadata service, which the session polls. */
+  SCHEDEV_SESSION_SOURCE_DOCUMENTS = 0,
+  /**
+   * Notifications outside the machine, for schedev_session_on_notification(). The session never polls. Send what
+   * schedev_acknowledge_request() writes for the ids of schedev_session_posted() in place of the body of
+   * SCHEDEV_STEP_POST, and pass its response on. After a restart, pass the notifications that are known, such as the rows of
+   * Resource Graph, before you call schedev_session_next(). The posted events can be of the machine and of its set: send a
+   * request for each of these resources, and report a failure if one fails.
+   */
+  SCHEDEV_SESSION_SOURCE_NOTIFICATIONS = 1,
+  /**
+   * Documents and notifications: an event is the same one in both. A notification makes an event known before the document
+   * has it, and reports its end; in between, the document counts.
+   */
+  SCHEDEV_SESSION_SOURCE_BOTH = 2,
+} schedev_session_source;
+
+/**
+ * The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
+ * names and ids, one poll per second, no gate.
+ */
+typedef struct schedev_session_config {
+  /** sizeof(schedev_session_config). */
+  size_t struct_size;
+  /** The policy; NULL is schedev_policy_observe(). It is copied. */
+  const schedev_policy *policy;
+  /** The names of this machine; NULL if they are unknown. They are copied. */
+  const schedev_names *names;
+  /** A number that differs between machines, such as a random one. It spreads retries over time. */
+  uint64_t seed;
+  /** The time between two polls in milliseconds, at least SCHEDEV_INTERVAL_MIN_MS. */
+  uint32_t interval_ms;
+  /** Whether to only decide and report: no preparation, no approval. */
+  bool dry_run;
+  /**
+   * Whether to ask a gate before each preparation and each approval, with SCHEDEV_STEP_GATE. The policy's leader is
+   * ignored then.
+   */
+  bool gate;
+  /**
+   * Whether to recover after every event of this machine that was seen Started, not only after those that were prepared
+   * for.
+   */
+  bool recover_all;
+  /**
+   * How often a failed preparation is given again at most, for one event as it is; 0 for never, or
+   * SCHEDEV_PREPARE_RETRIES_UNLIMITED.
+   */
+  uint8_t prepare_retries;
+  /**
+   * An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
+   * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
+   * hyphens, white space and ASCII case do not count.
+   */
+  schedev_text machine_id;
+  /**
+   * An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
+   * What was ready before a reboot is not ready after it. The limits are those of machine_id.
+   */
+  schedev_text boot_id;
+  /**
+   * Only with gate: how many seconds before NotBefore the machine prepares although the gate has not answered yes, or
+   * SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
+   * Approving still takes the gate's yes.
+   */
+  uint32_t last_call_seconds;
+  /** Where events come from: a schedev_session_source. */
+  uint32_t source;
+  /**
+   * The version of the API that every request names, at most 32 bytes without escapes. If it is empty, the session chooses:
+   * SCHEDEV_API_VERSION, and SCHEDEV_ADVICE_API_VERSION for GET if needs_advice or a rule matches
+   * SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION, as long as the service knows it. See api_version of schedev_step.
+   */
+  schedev_text api_version;
+  /** Whether the program needs advice although no rule names it. */
+  bool needs_advice;
+} schedev_session_config;
+
+/** Initialises a configuration. */
+#define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
+  {                                                                                                                    \
+    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false,                           \
+        SCHEDEV_PREPARE_RETRIES_UNLIMITED, {NULL, 0, false}, {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD,             \
+        SCHEDEV_SESSION_SOURCE_DOCUMENTS, {NULL, 0, false}, false                                                      \
+  }
+
+/** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
+SCHEDEV_API size_t schedev_session_size(void);
+
+/**
+ * Initialises a session.
+ *
+ * @param memory   the memory for the session, with any alignment. It must not move while the session is used.
+ * @param size     its size in bytes, at least schedev_session_size().
+ * @param config   the configuration, which is copied.
+ * @param session  receives the session, a pointer into that memory.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
+ *         invalid, a constant unknown, or if machine_id, boot_id or api_version has escapes, or api_version is too long; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
+ *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_init(void *memory, size_t size, const schedev_session_config *config,
+                                                schedev_session **session);
+
+/**
+ * Sets the names of this machine. The next document is decided with them, and the next notification of an event that no
+ * document has shown.
+ *
+ * @param session  the session.
+ * @param names    the names, which are copied; NULL if they are unknown.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised. After an error the names are unchanged.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
+
+/**
+ * Sets another policy, such as after the operator has changed it. The events are decided again with the next document; what only
+ * notifications have shown, with the next one of it. A preparation that was given goes on, and what it led to counts.
+ *
+ * @param session  the session.
+ * @param policy   the policy, which is copied; NULL is schedev_policy_observe().
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, if
+ *         struct_size is invalid, or a constant unknown. After an error the policy is unchanged.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_set_policy(schedev_session *session, const schedev_policy *policy);
+
+/**
+ * Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.
+ *
+ * @param session     the session.
+ * @param machine_id  the id, as in schedev_session_config. An empty one changes nothing.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE if the session was restored from the snapshot of another machine, and
+ *         it has this id and is otherwise as after schedev_session_init(); SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+ *         session is not initialised, or if the id has escapes; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_set_machine_id(schedev_session *session, schedev_text machine_id);
+
+/**
+ * Sets how far the time of day is ahead of now_ms of schedev_session_next(), which must not step; initially 0. NotBefore is a time of
+ * day: it is reached sooner if the system clock was set forward, or if the machine was suspended while the clock of now_ms stood
+ * still.
+ *
+ * @param session   the session.
+ * @param ahead_ms  the time of day minus now_ms, in milliseconds; negative if the system clock was set back.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_set_time_of_day_ahead(schedev_session *session, int64_t ahead_ms);
+
+/** What the program has to do next. */
+typedef enum schedev_step_kind {
+  /** Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier. */
+  SCHEDEV_STEP_WAIT = 1,
+  /**
+   * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
+   * and with the version in api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+   * response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
+   */
+  SCHEDEV_STEP_GET = 2,
+  /**
+   * Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
+   * of the events that it approves, also after the result.
+   */
+  SCHEDEV_STEP_POST = 3,
+  /**
+   * Prepare for event, which takes the machine out of service. Call schedev_session_prepared() with attempt when that has
+   * ended, now or later.
+   */
+  SCHEDEV_STEP_PREPARE = 4,
+  /**
+   * No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
+   * attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
+   * ids of all events that the recovery is for, that one first. For another machine that a rule covers, the step is given when its event
+   * is over.
+   */
+  SCHEDEV_STEP_RECOVER = 5,
+  /** To report: event changed, see change. */
+  SCHEDEV_STEP_CHANGE = 6,
+  /** To report: decision about event, which is new or has changed. */
+  SCHEDEV_STEP_DECISION = 7,
+  /** To report: problem in the newest document. */
+  SCHEDEV_STEP_PROBLEM = 8,
+  /** To report: the document has more events than the session can follow, see untracked_own and untracked_others. */
+  SCHEDEV_STEP_UNTRACKED = 9,
+  /**
+   * Only if the configuration has gate: ask whether the machine may go on, see gate_phase. Call
+   * schedev_session_gate_answered() with attempt when the answer is known, now or later.
+   */
+  SCHEDEV_STEP_GATE = 10,
+  /**
+   * End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
+   * is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
+   * get this step.
+   */
+  SCHEDEV_STEP_CANCEL = 11,
+  /**
+   * To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes
+   * that.
+   */
+  SCHEDEV_STEP_LAST_CALL = 12,
+  /** To report, once: the service does not know the version of the API that has advice. It is tried again once a day. */
+  SCHEDEV_STEP_NO_ADVICE = 13,
+} schedev_step_kind;
+
+/** What SCHEDEV_STEP_GATE asks. */
+typedef enum schedev_gate_phase {
+  /** Before the preparation: may this machine go out of service? */
+  SCHEDEV_GATE_PHASE_PREPARE = 1,
+  /** Before the approval: may the event start, on all machines that it affects? */
+  SCHEDEV_GATE_PHASE_APPROVE = 2,
+} schedev_gate_phase;
+
+/**
+ * Returns a schedev_gate_phase as a word, such as "approve".
+ *
+ * @param phase  a schedev_gate_phase, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_gate_phase_word(uint32_t phase);
+
+/**
+ * What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
+ * of the session's memory, valid until the next call that changes the session.
+ */
+typedef struct schedev_step {
+  /** A schedev_step_kind. Ignore a step of an unknown kind. */
+  uint32_t kind;
+  /**
+   * GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes: then do not rely on one
+   * connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with a time-out of less
+   * than 20 s and the version of schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
+   * before schedev_session_on_response().
+   */
+  uint32_t timeout_ms;
+  /** All kinds: the now_ms of the call that returned the step. */
+  int64_t now_ms;
+  /** WAIT: when to call schedev_session_next() again, on the same clock as now_ms. */
+  int64_t until_ms;
+  /**
+   * PREPARE, RECOVER, GATE: the number to return with the answer. CANCEL: the number of the step to end. No two steps of
+   * a session have the same number, also across restarts.
+   */
+  uint32_t attempt;
+  /** GATE: a schedev_gate_phase. */
+  uint32_t gate_phase;
+  /** GET, POST: the version of the API. It has no escapes. */
+  schedev_text api_version;
+  /** POST: the body, which is JSON: body_len bytes, without a NUL. */
+  const char *body;
+  /** POST: the length of the body in bytes. */
+  size_t body_len;
+  /** PREPARE, RECOVER, GATE, CHANGE, DECISION, LAST_CALL: the event. */
+  schedev_tracked_event event;
+  /** DECISION: the decision. */
+  schedev_decision decision;
+  /** PROBLEM: the problem. */
+  schedev_problem problem;
+  /** CHANGE: a schedev_change. */
+  uint32_t change;
+  /** PREPARE: whether it is the last call: the gate has not answered yes. */
+  bool by_last_call;
+  /**
+   * RECOVER: whether it is this machine that recovers, from all events that ended while it was out of service. Otherwise it is the
+   * event's other machine, from this event only.
+   */
+  bool own;
+  /** UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore. */
+  size_t untracked_own;
+  /** UNTRACKED: the number of other machines' events that are not followed. */
+  size_t untracked_others;
+  /** RECOVER: private, for schedev_step_json(). */
+  const schedev_session *session;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
+} schedev_step;
+
+/**
+ * Returns the next step. Call it after each call that changes the session, and when a wait is over. There is one request
+ * at a time: until its response or failure is passed back, only other steps are given.
+ *
+ * Each step is given once. Store a snapshot before you perform it, if it must not be given again after a restart.
+ *
+ * @param session  the session.
+ * @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step: read the wall
+ *                 clock once and add the time that a monotonic clock measures.
+ * @param step     receives the step.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
+
+/**
+ * The largest record of a step without a document and a schedev_machine, in bytes, its NUL included: a recovery from
+ * SCHEDEV_SESSION_EVENTS_MAX events whose ids are of control characters. Other records have less than 1024 bytes.
+ */
+#define SCHEDEV_STEP_JSON_MAX_BYTES 26624
+
+/** The machine that records are of, for schedev_step_json(). Zero it before you fill it in. */
+typedef struct schedev_machine {
+  /** Its name, as Resources spell it: the response to SCHEDEV_NAME_PATH. Empty if it is unknown. */
+  schedev_text name;
+  /** Its vmId: the response to SCHEDEV_VM_ID_PATH. Empty if it is unknown. */
+  schedev_text vm_id;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
+} schedev_machine;
+
+/**
+ * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
+ * --json` emits it. docs/use/records.md describes the members.
+ *
+ * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
+ * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+ * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
+ * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
+ * "recover" is null, because the step is their beginning. Each record ends with "time", and with "machine" and "vm_id" as far as
+ * machine has them. Control characters, invisible characters and those that change the
+ * direction of text are escaped, so that the record is safe to print.
+ *
+ * @param step      a step from schedev_session_next(), before the next call that changes the session.
+ * @param document  the newest document; NULL if it is not at hand.
+ * @param machine   this machine, whose texts have no escapes; NULL if it is unknown.
+ * @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; without a document and a
+ *                  machine, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+ * @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
+ *         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed,
+ *         if the document is not initialised, or if a text of the machine has escapes or is not UTF-8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_step_json(const schedev_step *step, const schedev_document *document,
+                                             const schedev_machine *machine, char *buffer, size_t capacity,
+                                             size_t *needed);
+
+/** An HTTP response. Initialise it with SCHEDEV_RESPONSE_INIT. */
+typedef struct schedev_response {
+  /** sizeof(schedev_response). */
+  size_t struct_size;
+  /** The body; NULL if body_len is 0. */
+  const char *body;
+  /** The length of the body in bytes. */
+  size_t body_len;
+  /** The status code. */
+  uint32_t http_status;
+  /** The Retry-After header in seconds, if has_retry_after. If the header has a date, convert it. */
+  uint32_t retry_after_seconds;
+  /** Whether the response has a Retry-After header. */
+  bool has_retry_after;
+} schedev_response;
+
+/** Initialises a response. */
+#define SCHEDEV_RESPONSE_INIT                                                                                          \
+  { sizeof(schedev_response), NULL, 0, 0, 0, false }
+
+/** The kinds of outcome of a request. */
+typedef enum schedev_outcome_kind {
+  /** A new document was applied. */
+  SCHEDEV_OUTCOME_DOCUMENT = 1,
+  /** The document is the same as the last one. */
+  SCHEDEV_OUTCOME_UNCHANGED = 2,
+  /** The service returned an older document again. It is ignored unless the service keeps returning it. */
+  SCHEDEV_OUTCOME_STALE = 3,
+  /** The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms. */
+  SCHEDEV_OUTCOME_POLL_FAILED = 4,
+  /** The approval succeeded; schedev_session_posted() returns the ids of its events. */
+  SCHEDEV_OUTCOME_APPROVED = 5,
+  /** The approval failed, see cause. It is tried again as long as the event is Scheduled. */
+  SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,
+  /** No request was in progress. Nothing was done. */
+  SCHEDEV_OUTCOME_UNEXPECTED = 7,
+  /** An outcome that this version of the header does not name. */
+  SCHEDEV_OUTCOME_OTHER = 255,
+} schedev_outcome_kind;
+
+/**
+ * Returns a schedev_outcome_kind as a word, such as "poll-failed".
+ *
+ * @param kind  a schedev_outcome_kind, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_outcome_kind_word(uint32_t kind);
+
+/** Why a request failed. */
+typedef enum schedev_cause {
+  /** It did not fail. */
+  SCHEDEV_CAUSE_NONE = 0,
+  /** No response in time. */
+  SCHEDEV_CAUSE_TIMEOUT = 1,
+  /** The connection could not be established. */
+  SCHEDEV_CAUSE_UNREACHABLE = 2,
+  /** The connection was lost, or the response is not HTTP. */
+  SCHEDEV_CAUSE_CONNECTION_LOST = 3,
+  /** The response is larger than the program accepts. */
+  SCHEDEV_CAUSE_TOO_LARGE = 4,
+  /** A redirect, which must not be followed; see http_status. */
+  SCHEDEV_CAUSE_REDIRECT = 5,
+  /** Another status than 200, such as 304 or 503; see http_status. */
+  SCHEDEV_CAUSE_STATUS = 6,
+  /** Status 200 with an empty body. */
+  SCHEDEV_CAUSE_EMPTY_BODY = 7,
+  /** The body is not a document; see error. */
+  SCHEDEV_CAUSE_NOT_A_DOCUMENT = 8,
+  /** A cause that this version of the header does not name. */
+  SCHEDEV_CAUSE_OTHER = 255,
+} schedev_cause;
+
+/**
+ * Returns a schedev_cause as a word, such as "timeout".
+ *
+ * @param cause  a schedev_cause, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_cause_word(uint32_t cause);
+
+/** The outcome of a request. */
+typedef struct schedev_outcome {
+  /** A schedev_outcome_kind. */
+  uint32_t kind;
+  /** A schedev_cause, if the request failed. */
+  uint32_t cause;
+  /** The HTTP status, if that is the cause. */
+  uint32_t http_status;
+  /** POLL_FAILED: the time until the next poll in milliseconds. */
+  uint32_t retry_in_ms;
+  /** What is wrong with the body, if that is the cause. */
+  schedev_error error;
+  /** For later versions: zero. */
+  uint64_t reserved[2];
+} schedev_outcome;
+
+/**
+ * Passes the response to the request in progress. Only a document can end an event.
+ *
+ * @param session   the session.
+ * @param response  the response. It is not needed after the call.
+ * @param now_ms    the time, as for schedev_session_next().
+ * @param outcome   receives the result; may be NULL.
+ * @return SCHEDEV_OK, also if the request failed, see outcome; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+ *         is not initialised, if struct_size is invalid, or if http_status is above 65535.
+ */
+SCHEDEV_API schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response,
+                                                       int64_t now_ms, schedev_outcome *outcome);
+
+/**
+ * Returns the version of the API for the requests that are sent beside the GET in progress while it has no answer: the one that every
+ * service knows. See timeout_ms of schedev_step.
+ *
+ * @param session  the session.
+ * @return the version, valid until the session is initialised again; empty if session is NULL or not initialised.
+ */
+SCHEDEV_API schedev_text schedev_session_repeat_version(const schedev_session *session);
+
+/**
+ * Says that the response which is passed on next is one to such a request, and so in that version: what it does not have may still be
+ * there. Call it before schedev_session_on_response().
+ *
+ * @param session  the session.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_repeat_answered(schedev_session *session);
+
+/**
+ * Reports that the request in progress got no response.
+ *
+ * @param session  the session.
+ * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or
+ *                 SCHEDEV_CAUSE_TOO_LARGE.
+ * @param now_ms   the time, as for schedev_session_next().
+ * @param outcome  receives the result; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another
+ *         cause.
+ */
+SCHEDEV_API schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
+                                                      schedev_outcome *outcome);
+
+/** The result of a preparation, for schedev_session_prepared(). */
+typedef enum schedev_preparation {
+  /** The host is ready for the event. */
+  SCHEDEV_PREPARATION_READY = 1,
+  /**
+   * The host could not prepare. SCHEDEV_STEP_PREPARE is given again after 5 seconds, later each time and at most a minute later,
+   * while the event is Scheduled, its start is not nearer than this attempt took, and prepare_retries are left.
+   */
+  SCHEDEV_PREPARATION_FAILED = 2,
+  /**
+   * The host could not prepare, and need not be asked again. The event is not approved, unless it becomes another one that is
+   * prepared for anew.
+   */
+  SCHEDEV_PREPARATION_ABANDONED = 3,
+} schedev_preparation;
+
+/**
+ * Returns a schedev_preparation as a word, such as "ready".
+ *
+ * @param preparation  a schedev_preparation, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_preparation_word(uint32_t preparation);
+
+/**
+ * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE. Report it also if the preparation was cancelled: only
+ * then can the next one for the event start.
+ *
+ * @param session      the session.
+ * @param attempt      the attempt number of the step.
+ * @param preparation  a schedev_preparation.
+ * @param accepted     receives whether the result counts: false if the attempt was cancelled, as SCHEDEV_STEP_CANCEL
+ *                     reported or will report; may be NULL.
+ * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         result of a preparation with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation.
+ */
+SCHEDEV_API schedev_status schedev_session_prepared(schedev_session *session, uint32_t attempt, uint32_t preparation,
+                                                    bool *accepted);
+
+/**
+ * Reports the end of a recovery, after SCHEDEV_STEP_RECOVER. One that is not done is given again, after 5 seconds at first
+ * and 5 minutes at last, until it is done or a preparation replaces it. Report the end also if the recovery was cancelled.
+ *
+ * @param session   the session.
+ * @param attempt   the attempt number of the step.
+ * @param done      whether the machine is back in service.
+ * @param now_ms    the time, as for schedev_session_next().
+ * @param accepted  receives whether the result counts: false if the attempt was cancelled; may be NULL.
+ * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         result of a recovery with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+ *         if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_recovered(schedev_session *session, uint32_t attempt, bool done,
+                                                     int64_t now_ms, bool *accepted);
+
+/** The answer of the gate, for schedev_session_gate_answered(). */
+typedef enum schedev_gate_answer {
+  /** Go on. */
+  SCHEDEV_GATE_ANSWER_OPEN = 1,
+  /** Another machine approves the event for this one, too. In the phase SCHEDEV_GATE_PHASE_PREPARE it is as CLOSED. */
+  SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES = 2,
+  /** Not yet. */
+  SCHEDEV_GATE_ANSWER_CLOSED = 3,
+} schedev_gate_answer;
+
+/**
+ * Returns a schedev_gate_answer as a word, such as "open".
+ *
+ * @param answer  a schedev_gate_answer, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_gate_answer_word(uint32_t answer);
+
+/**
+ * Reports the answer of the gate, after SCHEDEV_STEP_GATE. A gate that is not open is asked again after 5 seconds, until
+ * NotBefore. An event is approved only if a poll that began after the answer shows it unchanged. Report an answer also if
+ * the question was cancelled.
+ *
+ * @param session   the session.
+ * @param attempt   the attempt number of the step.
+ * @param answer    a schedev_gate_answer.
+ * @param now_ms    the time, as for schedev_session_next().
+ * @param accepted  receives whether the answer counts: false if the attempt was cancelled; may be NULL.
+ * @return SCHEDEV_OK, also if the answer does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         answer to a question with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+ *         if the session is not initialised, or for another answer.
+ */
+SCHEDEV_API schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t attempt, uint32_t answer,
+                                                         int64_t now_ms, bool *accepted);
+
+/**
+ * Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
+ * service, the one that ended last first. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
+ * that event only.
+ *
+ * @param session   the session.
+ * @param index     the index, from 0.
+ * @param event_id  receives the id, valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_recovering(const schedev_session *session, size_t index,
+                                                      schedev_text *event_id);
+
+/**
+ * Returns since when this machine is out of service: since the first preparation that it was not recovered from.
+ *
+ * @param session   the session.
+ * @param since_ms  receives the time, on the clock of schedev_session_next().
+ * @return SCHEDEV_OK; SCHEDEV_END if the machine is in service; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+ *         is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
+
+/**
+ * Returns since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the
+ * other one does. It is asked for again after a minute, then less often. Advice that was announced holds for an hour.
+ *
+ * @param session   the session.
+ * @param since_ms  receives the time, on the clock of schedev_session_next().
+ * @return SCHEDEV_OK; SCHEDEV_END if advice can be seen, or nothing needs it; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+ *         session is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_advice_unseen_since(const schedev_session *session, int64_t *since_ms);
+
+/**
+ * Returns the id of an event that the POST in progress approves, and after its result of one that it was for, until the
+ * next call of schedev_session_next() or schedev_session_on_notification().
+ *
+ * @param session   the session.
+ * @param index     the index, from 0.
+ * @param event_id  receives the id, valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_posted(const schedev_session *session, size_t index, schedev_text *event_id);
+
+/**
+ * Returns one event that the session follows. Events that are gone are followed until they are recovered from.
+ *
+ * @param session  the session.
+ * @param index    the index, from 0.
+ * @param event    receives the event. Its texts are valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_event(const schedev_session *session, size_t index,
+                                                 schedev_tracked_event *event);
+
+/** What has to happen next for an event. */
+typedef enum schedev_waits_for {
+  /**
+   * The next document: the first one since the start or since the names changed, or the one that has to confirm the event
+   * after the gate opened.
+   */
+  SCHEDEV_WAITS_FOR_DOCUMENT = 1,
+  /** The time before which the rule neither prepares nor approves, see prepare_before_seconds of schedev_rule. */
+  SCHEDEV_WAITS_FOR_DUE_TIME = 2,
+  /** The gate before the preparation. */
+  SCHEDEV_WAITS_FOR_GATE_TO_PREPARE = 3,
+  /** The preparation, which runs or is about to start, or which failed and is tried again. */
+  SCHEDEV_WAITS_FOR_PREPARATION = 4,
+  /** The gate before the approval. */
+  SCHEDEV_WAITS_FOR_GATE_TO_APPROVE = 5,
+  /** The machines before this one, which approve first: SCHEDEV_LEADER_RANK. */
+  SCHEDEV_WAITS_FOR_TURN = 6,
+  /** The approval, which is about to be posted, or posted again after a failure. */
+  SCHEDEV_WAITS_FOR_APPROVAL = 7,
+  /** The start of the event: it is approved. */
+  SCHEDEV_WAITS_FOR_START = 8,
+  /**
+   * The start of the event without an approval: the decision is not to approve it, or its NotBefore has passed before the
+   * gate opened.
+   */
+  SCHEDEV_WAITS_FOR_START_UNAPPROVED = 9,
+  /** The start of the event without an approval: the preparation failed. */
+  SCHEDEV_WAITS_FOR_START_UNPREPARED = 10,
+  /** The end of what runs for an attempt that was cancelled. */
+  SCHEDEV_WAITS_FOR_CANCELLED_COMMAND = 11,
+  /** The end of the event, which has started. */
+  SCHEDEV_WAITS_FOR_END = 12,
+  /** The withdrawal of the advice, or the eviction that it advised of. */
+  SCHEDEV_WAITS_FOR_WITHDRAWAL = 13,
+  /** The recovery: the event is over. */
+  SCHEDEV_WAITS_FOR_RECOVERY = 14,
+  /** Something that this version of the header does not name. */
+  SCHEDEV_WAITS_FOR_OTHER = 255,
+} schedev_waits_for;
+
+/**
+ * Returns a schedev_waits_for as a word, such as "gate-to-prepare".
+ *
+ * @param waits_for  a schedev_waits_for, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_waits_for_word(uint32_t waits_for);
+
+/** What an event of a session waits for, and why. All times are times of day, in seconds since 1970-01-01T00:00:00Z. */
+typedef struct schedev_waiting {
+  /** The event. */
+  schedev_tracked_event event;
+  /** What the policy decided about it in the newest document, if has_decision. */
+  schedev_decision decision;
+  /** Since when attempt runs, if has_attempt. */
+  int64_t since_seconds;
+  /** When what it waits for happens at the earliest, or is tried again, if has_until. */
+  int64_t until_seconds;
+  /** A schedev_waits_for. */
+  uint32_t waits_for;
+  /** The number of the preparation, recovery or question to the gate that runs, if has_attempt. */
+  uint32_t attempt;
+  /** Whether the event waits for something that runs. */
+  bool has_attempt;
+  /** Whether until_seconds is known. */
+  bool has_until;
+  /** Whether decision is known. It is not before the first document after a start. */
+  bool has_decision;
+  /** Whether the machine prepares, or has prepared, by the last call: the gate has not answered yes since. */
+  bool by_last_call;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
+} schedev_waiting;
+
+/**
+ * Returns what one event of the session waits for: what a status page shows. Asking changes nothing.
+ *
+ * @param session  the session.
+ * @param index    the index, from 0; the same event as for schedev_session_event().
+ * @param now_ms   the time, as for schedev_session_next().
+ * @param waiting  receives the event and what it waits for. Its texts are valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer events; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_waiting(const schedev_session *session, size_t index, int64_t now_ms,
+                                                   schedev_waiting *waiting);
+
+/**
+ * Whether the session has seen an event, including before a restored snapshot was taken.
+ *
+ * @param session  the session.
+ * @return whether it has; false if session is NULL or not initialised.
+ */
+SCHEDEV_API bool schedev_session_has_seen_event(const schedev_session *session);
+
+/**
+ * Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
+ * be reported, prepared or recovered. With SCHEDEV_SESSION_SOURCE_NOTIFICATIONS, documents do not count.
+ *
+ * @param session  the session.
+ * @return whether it is idle; false if session is NULL or not initialised.
+ */
+SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
+
+/* ---- Snapshots --------------------------------------------------------------------------------------------------- */
+
+/** The largest snapshot, in bytes. */
+#define SCHEDEV_SNAPSHOT_MAX_BYTES 12288
+
+/**
+ * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
+ * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
+ */
+#define SCHEDEV_STATE_READ_BYTES 196608
+
+/**
+ * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
+ * schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
+ * nothing.
+ *
+ * @param session  the session.
+ * @return whether it has changed, which is true for a new session; false if session is NULL or not initialised.
+ */
+SCHEDEV_API bool schedev_session_changed(const schedev_session *session);
+
+/**
+ * Records that a snapshot of the session as it is now was stored. Call it once the file is safe, before the next call that
+ * changes the session.
+ *
+ * @param session  the session.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_saved(schedev_session *session);
+
+/**
+ * Writes what the session must remember across a restart, in a binary format with a version and a checksum. The command
+ * `scheduled-events watch --state` and Python read it, too, if machine_id and boot_id of the configuration are what they use:
+ * vmId, see SCHEDEV_VM_ID_PATH, and the contents of /proc/sys/kernel/random/boot_id.
+ *
+ * @param session   the session.
+ * @param buffer    receives the snapshot; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
+ * @param needed    receives the length of the snapshot in bytes, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_snapshot(const schedev_session *session, char *buffer, size_t capacity,
+                                                    size_t *needed);
+
+/**
+ * Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one, within
+ * the first SCHEDEV_STATE_READ_BYTES. Policy, names and interval stay as the session was configured.
+ *
+ * Of more than SCHEDEV_SESSION_EVENTS_MAX events, those with a preparation or a recovery are restored, then this machine's own
+ * with the earliest deadlines, then others. SCHEDEV_STEP_UNTRACKED counts those of the next document that are left out.
+ *
+ * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
+ * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
+ * recovered until a document shows what keeps the machine out of service. If the machine was rebooted since, as the boot_id
+ * of the configuration shows, events that it was ready for and that were not approved are prepared for again.
+ *
+ * @param session  the session. Its present state is lost.
+ * @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
+ * @param len      the length of both in bytes.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
+ *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS (a preparation or a recovery is pending for more events than fit) or
+ *         SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
+ *         initialised), and it is unchanged.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
+
+/* ---- Trackers ---------------------------------------------------------------------------------------------------- */
+
+/** The maximum number of events of a tracker. */
+#define SCHEDEV_TRACKER_EVENTS_MAX 256
+
+/**
+ * Keeps the events of the last document and reports what the next one changes. It lives in the caller's memory, and
+ * there is nothing to free. A session has its own tracker; this one is for programs that do not use a session.
+ */
+typedef struct schedev_tracker schedev_tracker;
+
+/**
+ * Called by schedev_tracker_observe() for each change. It must return normally: neither longjmp() nor a C++ exception may
+ * leave it. It must not call functions with the same tracker.
+ *
+ * @param context  what was passed to schedev_tracker_observe().
+ * @param change   a schedev_change.
+ * @param event    the event after the change, valid until the callback returns.
+ */
+typedef void (*schedev_change_callback)(void *context, uint32_t change, const schedev_tracked_event *event);
+
+/** Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory. */
+SCHEDEV_API size_t schedev_tracker_size(void);
+
+/**
+ * Initialises a tracker without events.
+ *
+ * @param memory   the memory for the tracker, with any alignment. It must not move while the tracker is used.
+ * @param size     its size in bytes, at least schedev_tracker_size().
+ * @param tracker  receives the tracker, a pointer into that memory.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker **tracker);
+
+/**
+ * Compares a document with the last one and reports each change: first those of events that are still there, then the
+ * events that are gone, then the new ones.
+ *
+ * Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
+ * first one counts and the others are ignored. Those among the first events of a document are its problems, which
+ * schedev_document_next_problem() returns; the tracker counts the others.
+ *
+ * @param tracker      the tracker.
+ * @param document     the newest document.
+ * @param names        the names of this machine; NULL if they are unknown.
+ * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
+ * @param on_change    called for each change; may be NULL.
+ * @param context      passed to on_change.
+ * @param ignored      receives how many events the tracker ignored because of their ids; may be NULL.
+ * @param needed       receives the number of events of the document if it has too many; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
+ *         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
+ *         is not initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
+                                                   const schedev_names *names, int64_t now_seconds,
+                                                   schedev_change_callback on_change, void *context, size_t *ignored,
+                                                   size_t *needed);
+
+/**
+ * Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
+ * from CANCELLED.
+ *
+ * @param tracker   the tracker.
+ * @param event_id  the event's id.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is not
+ *         initialised; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_API schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text event_id);
+
+/**
+ * Returns the number of events in the tracker.
+ *
+ * @param tracker  the tracker.
+ * @return the number; 0 if tracker is NULL or not initialised.
+ */
+SCHEDEV_API size_t schedev_tracker_event_count(const schedev_tracker *tracker);
+
+/**
+ * Returns one event of the last document. The events are in no particular order.
+ *
+ * @param tracker  the tracker.
+ * @param index    the index, from 0 to schedev_tracker_event_count() - 1.
+ * @param event    receives the event. Its texts are valid until the next document is observed.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer events; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is
+ *         not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t index,
+                                                 schedev_tracked_event *event);
+
 /* ---- Approvals --------------------------------------------------------------------------------------------------- */
 
 /**
@@ -1645,645 +2433,6 @@ SCHEDEV_API schedev_status schedev_acknowledge_request(schedev_text resource_id,
                                                        char *path, size_t path_capacity, size_t *path_needed,
                                                        char *body, size_t body_capacity, size_t *body_needed);
 
-/* ---- Trackers ---------------------------------------------------------------------------------------------------- */
-
-/** The maximum number of events of a tracker. */
-#define SCHEDEV_TRACKER_EVENTS_MAX 256
-
-/**
- * A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
- * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
- * change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
- */
-typedef enum schedev_change {
-  /** New, and not started. */
-  SCHEDEV_CHANGE_SCHEDULED = 1,
-  /** Started; it was Scheduled before. */
-  SCHEDEV_CHANGE_STARTED = 2,
-  /** New, and already started, as after a hardware failure. */
-  SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE = 3,
-  /** NotBefore changed. */
-  SCHEDEV_CHANGE_RESCHEDULED = 4,
-  /** Another member changed. */
-  SCHEDEV_CHANGE_UPDATED = 5,
-  /** Gone after it had started. */
-  SCHEDEV_CHANGE_COMPLETED = 6,
-  /** Gone before NotBefore, while it was Scheduled and not approved. */
-  SCHEDEV_CHANGE_CANCELLED = 7,
-  /** Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place. */
-  SCHEDEV_CHANGE_ENDED = 8,
-  /** Advice is new. */
-  SCHEDEV_CHANGE_ADVISED = 9,
-  /** Advice is gone. What it advised of may happen all the same. */
-  SCHEDEV_CHANGE_ADVICE_WITHDRAWN = 10,
-} schedev_change;
-
-/**
- * Returns a schedev_change as a word, such as "started-without-notice".
- *
- * @param change  a schedev_change, or any other number.
- * @return a static string; "unknown" if the number has no word.
- */
-SCHEDEV_API const char *schedev_change_word(uint32_t change);
-
-/**
- * What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
- * until the next call that takes it as a pointer that is not const. The other members are in the newest document, as long as
- * the event is: schedev_document_find() returns them.
- */
-typedef struct schedev_tracked_event {
-  /** The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash. */
-  schedev_text event_id;
-  /** The event's type as the newest document with a readable type spells it, cut to 28 bytes; empty if it has none. */
-  schedev_text event_type_text;
-  /**
-   * The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
-   * starts, although documents blank it then.
-   */
-  int64_t not_before_seconds;
-  /** The expected length of the interruption in the newest document in which it is readable, if has_duration. */
-  uint32_t duration_seconds;
-  /** A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these. */
-  uint32_t event_status;
-  /** Whether not_before_seconds is known. */
-  bool has_not_before;
-  /** Whether duration_seconds is known. */
-  bool has_duration;
-  /** Whether mine is known. It is not while the names of this machine are unknown. */
-  bool has_mine;
-  /** Whether the event concerns this machine, if has_mine. */
-  bool mine;
-  /** Whether the event was approved. */
-  bool approved;
-  /** For later versions: zero. */
-  uint64_t reserved[4];
-} schedev_tracked_event;
-
-/**
- * Keeps the events of the last document and reports what the next one changes. It lives in the caller's memory, and
- * there is nothing to free. A session has its own tracker; this one is for programs that do not use a session.
- */
-typedef struct schedev_tracker schedev_tracker;
-
-/**
- * Called by schedev_tracker_observe() for each change. It must return normally: neither longjmp() nor a C++ exception may
- * leave it. It must not call functions with the same tracker.
- *
- * @param context  what was passed to schedev_tracker_observe().
- * @param change   a schedev_change.
- * @param event    the event after the change, valid until the callback returns.
- */
-typedef void (*schedev_change_callback)(void *context, uint32_t change, const schedev_tracked_event *event);
-
-/** Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory. */
-SCHEDEV_API size_t schedev_tracker_size(void);
-
-/**
- * Initialises a tracker without events.
- *
- * @param memory   the memory for the tracker, with any alignment. It must not move while the tracker is used.
- * @param size     its size in bytes, at least schedev_tracker_size().
- * @param tracker  receives the tracker, a pointer into that memory.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker **tracker);
-
-/**
- * Compares a document with the last one and reports each change: first those of events that are still there, then the
- * events that are gone, then the new ones.
- *
- * Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
- * first one counts and the others are ignored. Those among the first events of a document are its problems, which
- * schedev_document_next_problem() returns; the tracker counts the others.
- *
- * @param tracker      the tracker.
- * @param document     the newest document.
- * @param names        the names of this machine; NULL if they are unknown.
- * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
- * @param on_change    called for each change; may be NULL.
- * @param context      passed to on_change.
- * @param ignored      receives how many events the tracker ignored because of their ids; may be NULL.
- * @param needed       receives the number of events of the document if it has too many; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
- *         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
- *         is not initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
-                                                   const schedev_names *names, int64_t now_seconds,
-                                                   schedev_change_callback on_change, void *context, size_t *ignored,
-                                                   size_t *needed);
-
-/**
- * Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
- * from CANCELLED.
- *
- * @param tracker   the tracker.
- * @param event_id  the event's id.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is not
- *         initialised; SCHEDEV_ERROR_UTF8.
- */
-SCHEDEV_API schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text event_id);
-
-/**
- * Returns the number of events in the tracker.
- *
- * @param tracker  the tracker.
- * @return the number; 0 if tracker is NULL or not initialised.
- */
-SCHEDEV_API size_t schedev_tracker_event_count(const schedev_tracker *tracker);
-
-/**
- * Returns one event of the last document. The events are in no particular order.
- *
- * @param tracker  the tracker.
- * @param index    the index, from 0 to schedev_tracker_event_count() - 1.
- * @param event    receives the event. Its texts are valid until the next document is observed.
- * @return SCHEDEV_OK; SCHEDEV_END if there are fewer events; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is
- *         not initialised.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t index,
-                                                 schedev_tracked_event *event);
-
-/* ---- Sessions ---------------------------------------------------------------------------------------------------- */
-
-/**
- * The maximum number of events that a session follows. If a document has more, this machine's events come first; the
- * others are counted and reported.
- */
-#define SCHEDEV_SESSION_EVENTS_MAX 64
-
-/** The default time between two polls, in milliseconds. */
-#define SCHEDEV_INTERVAL_MS 1000
-
-/** The shortest time between two polls, in milliseconds. */
-#define SCHEDEV_INTERVAL_MIN_MS 200
-
-/**
- * For last_call_seconds: half of the notice before NotBefore, at most five minutes; at once for a Preempt, and for a notice of
- * less than a minute.
- */
-#define SCHEDEV_LAST_CALL_STANDARD 0
-
-/** For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared. */
-#define SCHEDEV_LAST_CALL_NEVER 4294967295
-
-/** For schedev_session_config: a failed preparation is given again as often as there is time. */
-#define SCHEDEV_PREPARE_RETRIES_UNLIMITED 255
-
-/**
- * The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
- * result back. A session lives in the caller's memory, and there is nothing to free.
- *
- * A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
- * retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
- * everything else.
- *
- * The machine is either in service or out of service. The first preparation for one of its events takes it out of service.
- * It is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
- */
-typedef struct schedev_session schedev_session;
-
-/** Where the events of a session come from. */
-typedef enum schedev_session_source {
-  /** The documents of the machine's metadata service, which the session polls. */
-  SCHEDEV_SESSION_SOURCE_DOCUMENTS = 0,
-  /**
-   * Notifications outside the machine, for schedev_session_on_notification(). The session never polls. Send what
-   * schedev_acknowledge_request() writes for the ids of schedev_session_posted() in place of the body of
-   * SCHEDEV_STEP_POST, and pass its response on. After a restart, pass the notifications that are known, such as the rows of
-   * Resource Graph, before you call schedev_session_next(). The posted events can be of the machine and of its set: send a
-   * request for each of these resources, and report a failure if one fails.
-   */
-  SCHEDEV_SESSION_SOURCE_NOTIFICATIONS = 1,
-  /**
-   * Documents and notifications: an event is the same one in both. A notification makes an event known before the document
-   * has it, and reports its end; in between, the document counts.
-   */
-  SCHEDEV_SESSION_SOURCE_BOTH = 2,
-} schedev_session_source;
-
-/**
- * The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
- * names and ids, one poll per second, no gate.
- */
-typedef struct schedev_session_config {
-  /** sizeof(schedev_session_config). */
-  size_t struct_size;
-  /** The policy; NULL is schedev_policy_observe(). It is copied. */
-  const schedev_policy *policy;
-  /** The names of this machine; NULL if they are unknown. They are copied. */
-  const schedev_names *names;
-  /** A number that differs between machines, such as a random one. It spreads retries over time. */
-  uint64_t seed;
-  /** The time between two polls in milliseconds, at least SCHEDEV_INTERVAL_MIN_MS. */
-  uint32_t interval_ms;
-  /** Whether to only decide and report: no preparation, no approval. */
-  bool dry_run;
-  /**
-   * Whether to ask a gate before each preparation and each approval, with SCHEDEV_STEP_GATE. The policy's leader is
-   * ignored then.
-   */
-  bool gate;
-  /**
-   * Whether to recover after every event of this machine that was seen Started, not only after those that were prepared
-   * for.
-   */
-  bool recover_all;
-  /**
-   * How often a failed preparation is given again at most, for one event as it is; 0 for never, or
-   * SCHEDEV_PREPARE_RETRIES_UNLIMITED.
-   */
-  uint8_t prepare_retries;
-  /**
-   * An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
-   * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
-   * hyphens, white space and ASCII case do not count.
-   */
-  schedev_text machine_id;
-  /**
-   * An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
-   * What was ready before a reboot is not ready after it. The limits are those of machine_id.
-   */
-  schedev_text boot_id;
-  /**
-   * Only with gate: how many seconds before NotBefore the machine prepares although the gate has not answered yes, or
-   * SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
-   * Approving still takes the gate's yes.
-   */
-  uint32_t last_call_seconds;
-  /** Where events come from: a schedev_session_source. */
-  uint32_t source;
-  /**
-   * The version of the API that every request names, at most 32 bytes without escapes. If it is empty, the session chooses:
-   * SCHEDEV_API_VERSION, and SCHEDEV_ADVICE_API_VERSION for GET if needs_advice or a rule matches
-   * SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION, as long as the service knows it. See api_version of schedev_step.
-   */
-  schedev_text api_version;
-  /** Whether the program needs advice although no rule names it. */
-  bool needs_advice;
-} schedev_session_config;
-
-/** Initialises a configuration. */
-#define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
-  {                                                                                                                    \
-    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false,                           \
-        SCHEDEV_PREPARE_RETRIES_UNLIMITED, {NULL, 0, false}, {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD,             \
-        SCHEDEV_SESSION_SOURCE_DOCUMENTS, {NULL, 0, false}, false                                                      \
-  }
-
-/** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
-SCHEDEV_API size_t schedev_session_size(void);
-
-/**
- * Initialises a session.
- *
- * @param memory   the memory for the session, with any alignment. It must not move while the session is used.
- * @param size     its size in bytes, at least schedev_session_size().
- * @param config   the configuration, which is copied.
- * @param session  receives the session, a pointer into that memory.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
- *         invalid, a constant unknown, or if machine_id, boot_id or api_version has escapes, or api_version is too long; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
- *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_init(void *memory, size_t size, const schedev_session_config *config,
-                                                schedev_session **session);
-
-/**
- * Sets the names of this machine. The next document is decided with them, and the next notification of an event that no
- * document has shown.
- *
- * @param session  the session.
- * @param names    the names, which are copied; NULL if they are unknown.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised. After an error the names are unchanged.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
-
-/**
- * Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.
- *
- * @param session     the session.
- * @param machine_id  the id, as in schedev_session_config. An empty one changes nothing.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE if the session was restored from the snapshot of another machine, and
- *         it has this id and is otherwise as after schedev_session_init(); SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
- *         session is not initialised, or if the id has escapes; SCHEDEV_ERROR_UTF8.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_set_machine_id(schedev_session *session, schedev_text machine_id);
-
-/** What the program has to do next. */
-typedef enum schedev_step_kind {
-  /** Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier. */
-  SCHEDEV_STEP_WAIT = 1,
-  /**
-   * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-   * and with the version in api_version, without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
-   * response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
-   */
-  SCHEDEV_STEP_GET = 2,
-  /**
-   * Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
-   * of the events that it approves, also after the result.
-   */
-  SCHEDEV_STEP_POST = 3,
-  /**
-   * Prepare for event, which takes the machine out of service. Call schedev_session_prepared() with attempt when that has
-   * ended, now or later.
-   */
-  SCHEDEV_STEP_PREPARE = 4,
-  /**
-   * No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
-   * attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
-   * ids of all events that the recovery is for, that one first. For another machine that a rule covers, the step is given when its event
-   * is over.
-   */
-  SCHEDEV_STEP_RECOVER = 5,
-  /** To report: event changed, see change. */
-  SCHEDEV_STEP_CHANGE = 6,
-  /** To report: decision about event, which is new or has changed. */
-  SCHEDEV_STEP_DECISION = 7,
-  /** To report: problem in the newest document. */
-  SCHEDEV_STEP_PROBLEM = 8,
-  /** To report: the document has more events than the session can follow, see untracked_own and untracked_others. */
-  SCHEDEV_STEP_UNTRACKED = 9,
-  /**
-   * Only if the configuration has gate: ask whether the machine may go on, see gate_phase. Call
-   * schedev_session_gate_answered() with attempt when the answer is known, now or later.
-   */
-  SCHEDEV_STEP_GATE = 10,
-  /**
-   * End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
-   * is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
-   * get this step.
-   */
-  SCHEDEV_STEP_CANCEL = 11,
-  /**
-   * To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes
-   * that.
-   */
-  SCHEDEV_STEP_LAST_CALL = 12,
-  /** To report, once: the service does not know the version of the API that has advice. It is tried again once a day. */
-  SCHEDEV_STEP_NO_ADVICE = 13,
-} schedev_step_kind;
-
-/** What SCHEDEV_STEP_GATE asks. */
-typedef enum schedev_gate_phase {
-  /** Before the preparation: may this machine go out of service? */
-  SCHEDEV_GATE_PHASE_PREPARE = 1,
-  /** Before the approval: may the event start, on all machines that it affects? */
-  SCHEDEV_GATE_PHASE_APPROVE = 2,
-} schedev_gate_phase;
-
-/**
- * Returns a schedev_gate_phase as a word, such as "approve".
- *
- * @param phase  a schedev_gate_phase, or any other number.
- * @return a static string; "unknown" if the number has no word.
- */
-SCHEDEV_API const char *schedev_gate_phase_word(uint32_t phase);
-
-/**
- * What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
- * of the session's memory, valid until the next call that changes the session.
- */
-typedef struct schedev_step {
-  /** A schedev_step_kind. Ignore a step of an unknown kind. */
-  uint32_t kind;
-  /**
-   * GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes: then do not rely on one
-   * connection. After 5 s send the GET again beside it, and then every 10 s, at most three at a time, each with a time-out of less
-   * than 20 s and the version of schedev_session_repeat_version(). The first answer counts; if it is one to such a request, call schedev_session_repeat_answered()
-   * before schedev_session_on_response().
-   */
-  uint32_t timeout_ms;
-  /** All kinds: the now_ms of the call that returned the step. */
-  int64_t now_ms;
-  /** WAIT: when to call schedev_session_next() again, on the same clock as now_ms. */
-  int64_t until_ms;
-  /**
-   * PREPARE, RECOVER, GATE: the number to return with the answer. CANCEL: the number of the step to end. No two steps of
-   * a session have the same number, also across restarts.
-   */
-  uint32_t attempt;
-  /** GATE: a schedev_gate_phase. */
-  uint32_t gate_phase;
-  /** GET, POST: the version of the API. It has no escapes. */
-  schedev_text api_version;
-  /** POST: the body, which is JSON: body_len bytes, without a NUL. */
-  const char *body;
-  /** POST: the length of the body in bytes. */
-  size_t body_len;
-  /** PREPARE, RECOVER, GATE, CHANGE, DECISION, LAST_CALL: the event. */
-  schedev_tracked_event event;
-  /** DECISION: the decision. */
-  schedev_decision decision;
-  /** PROBLEM: the problem. */
-  schedev_problem problem;
-  /** CHANGE: a schedev_change. */
-  uint32_t change;
-  /** PREPARE: whether it is the last call: the gate has not answered yes. */
-  bool by_last_call;
-  /** UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore. */
-  size_t untracked_own;
-  /** UNTRACKED: the number of other machines' events that are not followed. */
-  size_t untracked_others;
-  /** RECOVER: the session if it is this machine that recovers, and NULL for another machine. schedev_step_json() uses it. */
-  const schedev_session *session;
-  /** For later versions: zero. */
-  uint64_t reserved[4];
-} schedev_step;
-
-/**
- * Returns the next step. Call it after each call that changes the session, and when a wait is over. There is one request
- * at a time: until its response or failure is passed back, only other steps are given.
- *
- * Each step is given once. Store a snapshot before you perform it, if it must not be given again after a restart.
- *
- * @param session  the session.
- * @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step: read the wall
- *                 clock once and add the time that a monotonic clock measures.
- * @param step     receives the step.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
-
-/**
- * The largest record of a step, in bytes, its NUL included: a recovery from SCHEDEV_SESSION_EVENTS_MAX events whose ids are
- * of control characters. Other records have less than 1024 bytes.
- */
-#define SCHEDEV_STEP_JSON_MAX_BYTES 26624
-
-/**
- * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
- * --json` emits it. docs/use/records.md describes the members.
- *
- * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
- * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
- * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
- * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
- * "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
- * direction of text are escaped, so that the record is safe to print.
- *
- * @param step      a step from schedev_session_next(), before the next call that changes the session.
- * @param document  the newest document; NULL if it is not at hand.
- * @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
- * @param capacity  the size of the buffer in bytes; without a document, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
- * @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
- * @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
- *         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed, or
- *         if the document is not initialised.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_step_json(const schedev_step *step, const schedev_document *document, char *buffer,
-                                             size_t capacity, size_t *needed);
-
-/** An HTTP response. Initialise it with SCHEDEV_RESPONSE_INIT. */
-typedef struct schedev_response {
-  /** sizeof(schedev_response). */
-  size_t struct_size;
-  /** The body; NULL if body_len is 0. */
-  const char *body;
-  /** The length of the body in bytes. */
-  size_t body_len;
-  /** The status code. */
-  uint32_t http_status;
-  /** The Retry-After header in seconds, if has_retry_after. If the header has a date, convert it. */
-  uint32_t retry_after_seconds;
-  /** Whether the response has a Retry-After header. */
-  bool has_retry_after;
-} schedev_response;
-
-/** Initialises a response. */
-#define SCHEDEV_RESPONSE_INIT                                                                                          \
-  { sizeof(schedev_response), NULL, 0, 0, 0, false }
-
-/** The kinds of outcome of a request. */
-typedef enum schedev_outcome_kind {
-  /** A new document was applied. */
-  SCHEDEV_OUTCOME_DOCUMENT = 1,
-  /** The document is the same as the last one. */
-  SCHEDEV_OUTCOME_UNCHANGED = 2,
-  /** The service returned an older document again. It is ignored unless the service keeps returning it. */
-  SCHEDEV_OUTCOME_STALE = 3,
-  /** The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms. */
-  SCHEDEV_OUTCOME_POLL_FAILED = 4,
-  /** The approval succeeded; schedev_session_posted() returns the ids of its events. */
-  SCHEDEV_OUTCOME_APPROVED = 5,
-  /** The approval failed, see cause. It is tried again as long as the event is Scheduled. */
-  SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,
-  /** No request was in progress. Nothing was done. */
-  SCHEDEV_OUTCOME_UNEXPECTED = 7,
-  /** An outcome that this version of the header does not name. */
-  SCHEDEV_OUTCOME_OTHER = 255,
-} schedev_outcome_kind;
-
-/**
- * Returns a schedev_outcome_kind as a word, such as "poll-failed".
- *
- * @param kind  a schedev_outcome_kind, or any other number.
- * @return a static string; "other" if the number has no word.
- */
-SCHEDEV_API const char *schedev_outcome_kind_word(uint32_t kind);
-
-/** Why a request failed. */
-typedef enum schedev_cause {
-  /** It did not fail. */
-  SCHEDEV_CAUSE_NONE = 0,
-  /** No response in time. */
-  SCHEDEV_CAUSE_TIMEOUT = 1,
-  /** The connection could not be established. */
-  SCHEDEV_CAUSE_UNREACHABLE = 2,
-  /** The connection was lost, or the response is not HTTP. */
-  SCHEDEV_CAUSE_CONNECTION_LOST = 3,
-  /** The response is larger than the program accepts. */
-  SCHEDEV_CAUSE_TOO_LARGE = 4,
-  /** A redirect, which must not be followed; see http_status. */
-  SCHEDEV_CAUSE_REDIRECT = 5,
-  /** Another status than 200, such as 304 or 503; see http_status. */
-  SCHEDEV_CAUSE_STATUS = 6,
-  /** Status 200 with an empty body. */
-  SCHEDEV_CAUSE_EMPTY_BODY = 7,
-  /** The body is not a document; see error. */
-  SCHEDEV_CAUSE_NOT_A_DOCUMENT = 8,
-  /** A cause that this version of the header does not name. */
-  SCHEDEV_CAUSE_OTHER = 255,
-} schedev_cause;
-
-/**
- * Returns a schedev_cause as a word, such as "timeout".
- *
- * @param cause  a schedev_cause, or any other number.
- * @return a static string; "other" if the number has no word.
- */
-SCHEDEV_API const char *schedev_cause_word(uint32_t cause);
-
-/** The outcome of a request. */
-typedef struct schedev_outcome {
-  /** A schedev_outcome_kind. */
-  uint32_t kind;
-  /** A schedev_cause, if the request failed. */
-  uint32_t cause;
-  /** The HTTP status, if that is the cause. */
-  uint32_t http_status;
-  /** POLL_FAILED: the time until the next poll in milliseconds. */
-  uint32_t retry_in_ms;
-  /** What is wrong with the body, if that is the cause. */
-  schedev_error error;
-  /** For later versions: zero. */
-  uint64_t reserved[2];
-} schedev_outcome;
-
-/**
- * Passes the response to the request in progress. Only a document can end an event.
- *
- * @param session   the session.
- * @param response  the response. It is not needed after the call.
- * @param now_ms    the time, as for schedev_session_next().
- * @param outcome   receives the result; may be NULL.
- * @return SCHEDEV_OK, also if the request failed, see outcome; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
- *         is not initialised, if struct_size is invalid, or if http_status is above 65535.
- */
-SCHEDEV_API schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response,
-                                                       int64_t now_ms, schedev_outcome *outcome);
-
-/**
- * Returns the version of the API for the requests that are sent beside the GET in progress while it has no answer: the one that every
- * service knows. See timeout_ms of schedev_step.
- *
- * @param session  the session.
- * @return the version, valid until the session is initialised again; empty if session is NULL or not initialised.
- */
-SCHEDEV_API schedev_text schedev_session_repeat_version(const schedev_session *session);
-
-/**
- * Says that the response which is passed on next is one to such a request, and so in that version: what it does not have may still be
- * there. Call it before schedev_session_on_response().
- *
- * @param session  the session.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
- */
-SCHEDEV_API schedev_status schedev_session_repeat_answered(schedev_session *session);
-
-/**
- * Reports that the request in progress got no response.
- *
- * @param session  the session.
- * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or
- *                 SCHEDEV_CAUSE_TOO_LARGE.
- * @param now_ms   the time, as for schedev_session_next().
- * @param outcome  receives the result; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another
- *         cause.
- */
-SCHEDEV_API schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
-                                                      schedev_outcome *outcome);
-
 /**
  * What is known of the last SCHEDEV_SESSION_EVENTS_MAX events from their notifications, which arrive at least once and in any
  * order. It recognises those that are late, also after the end of their event. Opaque; initialise it with
@@ -2356,246 +2505,202 @@ SCHEDEV_API schedev_status schedev_session_on_notification(schedev_session *sess
  */
 SCHEDEV_API schedev_status schedev_notification_order_end(schedev_notification_order *order, schedev_text event_id);
 
-/** The result of a preparation, for schedev_session_prepared(). */
-typedef enum schedev_preparation {
-  /** The host is ready for the event. */
-  SCHEDEV_PREPARATION_READY = 1,
-  /**
-   * The host could not prepare. SCHEDEV_STEP_PREPARE is given again after 5 seconds, later each time and at most a minute later,
-   * while the event is Scheduled, its start is not nearer than this attempt took, and prepare_retries are left.
-   */
-  SCHEDEV_PREPARATION_FAILED = 2,
-  /**
-   * The host could not prepare, and need not be asked again. The event is not approved, unless it becomes another one that is
-   * prepared for anew.
-   */
-  SCHEDEV_PREPARATION_ABANDONED = 3,
-} schedev_preparation;
+/* ---- Spot machines ----------------------------------------------------------------------------------------------- */
+
+/** Where an interruptible workload is in its life cycle. */
+typedef enum schedev_spot_phase {
+  /** It checks that it is healthy, and processes nothing yet. */
+  SCHEDEV_SPOT_WARMUP = 1,
+  /** It processes, and saves checkpoints regularly. */
+  SCHEDEV_SPOT_PROCESSING = 2,
+  /** An event that stops it is announced: it saves a last checkpoint and stops. */
+  SCHEDEV_SPOT_EVICTED = 3,
+  /** It is stopped, and the machine may go away at any time. */
+  SCHEDEV_SPOT_SHUTDOWN = 4,
+  /** The machine is back: it restores its latest checkpoint. */
+  SCHEDEV_SPOT_RECOVER = 5,
+  /** It is about to continue, through a warm-up. */
+  SCHEDEV_SPOT_RESUME = 6,
+} schedev_spot_phase;
+
+/** What moves a workload from one phase to the next. */
+typedef enum schedev_spot_signal {
+  /** The warm-up succeeded. */
+  SCHEDEV_SPOT_SIGNAL_WARMED_UP = 1,
+  /** An event that stops the workload was announced. */
+  SCHEDEV_SPOT_SIGNAL_NOTICE = 2,
+  /** The machine may be evicted soon, or not at all. A workload that processes saves a checkpoint, and goes on. */
+  SCHEDEV_SPOT_SIGNAL_ADVISED = 3,
+  /** The event was cancelled, or is over and the machine still runs. */
+  SCHEDEV_SPOT_SIGNAL_WITHDRAWN = 4,
+  /** The workload has stopped. */
+  SCHEDEV_SPOT_SIGNAL_STOPPED = 5,
+  /** The machine or the program that keeps the workload has started again. */
+  SCHEDEV_SPOT_SIGNAL_RESTARTED = 6,
+  /** The latest checkpoint is restored, if there is one. */
+  SCHEDEV_SPOT_SIGNAL_RECOVERED = 7,
+  /** The workload is about to process again. */
+  SCHEDEV_SPOT_SIGNAL_RESUMED = 8,
+} schedev_spot_signal;
 
 /**
- * Returns a schedev_preparation as a word, such as "ready".
+ * Returns the phase of a workload after a signal. The life cycle is that of Microsoft's guidance for interruptible workloads.
  *
- * @param preparation  a schedev_preparation, or any other number.
+ * @param phase   the schedev_spot_phase now.
+ * @param signal  a schedev_spot_signal.
+ * @param next    receives the next schedev_spot_phase.
+ * @return SCHEDEV_OK; SCHEDEV_END if the signal has no meaning in this phase, which continues; SCHEDEV_ERROR_ARGUMENT for an
+ *         unknown phase or signal; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t signal, uint32_t *next);
+
+/**
+ * Returns a schedev_spot_phase as a word, such as "warm-up".
+ *
+ * @param phase  a schedev_spot_phase, or any other number.
  * @return a static string; "unknown" if the number has no word.
  */
-SCHEDEV_API const char *schedev_preparation_word(uint32_t preparation);
+SCHEDEV_API const char *schedev_spot_phase_word(uint32_t phase);
+
+/* ---- Terminate notifications ------------------------------------------------------------------------------------- */
+
+/** The oldest version of the compute API that knows schedev_notification_profile. */
+#define SCHEDEV_COMPUTE_API_VERSION_MIN "2019-03-01"
+
+/** The shortest time-out of a Terminate event, in seconds. It is also Azure's default. */
+#define SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS 300
+
+/** The longest time-out of a Terminate event, and the only one of an OS image event, in seconds. */
+#define SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS 900
 
 /**
- * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE. Report it also if the preparation was cancelled: only
- * then can the next one for the event start.
- *
- * @param session      the session.
- * @param attempt      the attempt number of the step.
- * @param preparation  a schedev_preparation.
- * @param accepted     receives whether the result counts: false if the attempt was cancelled, as SCHEDEV_STEP_CANCEL
- *                     reported or will report; may be NULL.
- * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
- *         result of a preparation with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation.
+ * A rule of Azure by which a profile or its time-out is refused. The numbers are not those of a schedev_parse_error: a
+ * schedev_error has one or the other.
  */
-SCHEDEV_API schedev_status schedev_session_prepared(schedev_session *session, uint32_t attempt, uint32_t preparation,
-                                                    bool *accepted);
+typedef enum schedev_profile_rule {
+  /** A time-out is a duration in ISO 8601. Here: days, hours, minutes and seconds as whole numbers, such as "PT5M". */
+  SCHEDEV_PROFILE_RULE_ISO_8601_DURATION = 64,
+  /** The time-out of a Terminate event is at least 5 minutes. */
+  SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES = 65,
+  /** The time-out of a Terminate event is at most 15 minutes. */
+  SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES = 66,
+  /** The time-out of an OS image event is 15 minutes. */
+  SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES = 67,
+  /** Terminate notifications cannot be enabled on Spot instances. */
+  SCHEDEV_PROFILE_RULE_NOT_ON_SPOT = 68,
+  /** The compute API knows the profile since version SCHEDEV_COMPUTE_API_VERSION_MIN. */
+  SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION = 69,
+} schedev_profile_rule;
 
 /**
- * Reports the end of a recovery, after SCHEDEV_STEP_RECOVER. One that is not done is given again, after 5 seconds at first
- * and 5 minutes at last, until it is done or a preparation replaces it. Report the end also if the recovery was cancelled.
+ * Returns a schedev_profile_rule as a word, such as "at-least-5-minutes".
  *
- * @param session   the session.
- * @param attempt   the attempt number of the step.
- * @param done      whether the machine is back in service.
- * @param now_ms    the time, as for schedev_session_next().
- * @param accepted  receives whether the result counts: false if the attempt was cancelled; may be NULL.
- * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
- *         result of a recovery with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
- *         if the session is not initialised.
+ * @param rule  a schedev_profile_rule, or any other number.
+ * @return a static string; "other" if the number has no word.
  */
-SCHEDEV_API schedev_status schedev_session_recovered(schedev_session *session, uint32_t attempt, bool done,
-                                                     int64_t now_ms, bool *accepted);
-
-/** The answer of the gate, for schedev_session_gate_answered(). */
-typedef enum schedev_gate_answer {
-  /** Go on. */
-  SCHEDEV_GATE_ANSWER_OPEN = 1,
-  /** Another machine approves the event for this one, too. In the phase SCHEDEV_GATE_PHASE_PREPARE it is as CLOSED. */
-  SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES = 2,
-  /** Not yet. */
-  SCHEDEV_GATE_ANSWER_CLOSED = 3,
-} schedev_gate_answer;
+SCHEDEV_API const char *schedev_profile_rule_word(uint32_t rule);
 
 /**
- * Returns a schedev_gate_answer as a word, such as "open".
- *
- * @param answer  a schedev_gate_answer, or any other number.
- * @return a static string; "unknown" if the number has no word.
+ * Whether something is announced, and how long its event waits for its approval: terminateNotificationProfile, for deletions,
+ * or osImageNotificationProfile, for reimages and OS upgrades, of the REST API. Initialise it with
+ * SCHEDEV_NOTIFICATION_PROFILE_INIT, which announces nothing.
  */
-SCHEDEV_API const char *schedev_gate_answer_word(uint32_t answer);
+typedef struct schedev_notification_profile {
+  /** sizeof(schedev_notification_profile). */
+  size_t struct_size;
+  /**
+   * The time-out in seconds, if has_not_before_timeout: SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS to
+   * SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS for deletions, the latter for OS images. 0 is refused as too short. Without
+   * has_not_before_timeout, everything but 0 is refused with SCHEDEV_ERROR_ARGUMENT.
+   */
+  uint32_t not_before_timeout_seconds;
+  /** Whether there is a time-out. Without one, the JSON has none, and Azure takes 5 minutes for deletions. */
+  bool has_not_before_timeout;
+  /** Whether it is announced. */
+  bool enable;
+} schedev_notification_profile;
+
+/** Initialises a profile that announces nothing. */
+#define SCHEDEV_NOTIFICATION_PROFILE_INIT                                                                              \
+  { sizeof(schedev_notification_profile), 0, false, false }
 
 /**
- * Reports the answer of the gate, after SCHEDEV_STEP_GATE. A gate that is not open is asked again after 5 seconds, until
- * NotBefore. An event is approved only if a poll that began after the answer shows it unchanged. Report an answer also if
- * the question was cancelled.
+ * Parses the time-out of a Terminate event: a duration in ISO 8601 such as "PT10M", with days, hours, minutes and seconds as
+ * whole numbers.
  *
- * @param session   the session.
- * @param attempt   the attempt number of the step.
- * @param answer    a schedev_gate_answer.
- * @param now_ms    the time, as for schedev_session_next().
- * @param accepted  receives whether the answer counts: false if the attempt was cancelled; may be NULL.
- * @return SCHEDEV_OK, also if the answer does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
- *         answer to a question with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
- *         if the session is not initialised, or for another answer.
- */
-SCHEDEV_API schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t attempt, uint32_t answer,
-                                                         int64_t now_ms, bool *accepted);
-
-/**
- * Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
- * service, the one that ended last first. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
- * that event only.
- *
- * @param session   the session.
- * @param index     the index, from 0.
- * @param event_id  receives the id, valid until the next call that changes the session.
- * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
- *         initialised.
+ * @param data     the text, UTF-8; NULL if len is 0.
+ * @param len      its length in bytes.
+ * @param seconds  receives the time-out in seconds.
+ * @param error    receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_recovering(const schedev_session *session, size_t index,
-                                                      schedev_text *event_id);
+SCHEDEV_API schedev_status schedev_terminate_timeout_parse(const char *data, size_t len, uint32_t *seconds,
+                                                           schedev_error *error);
 
 /**
- * Returns since when this machine is out of service: since the first preparation that it was not recovered from.
+ * Parses the time-out of an OS image event, which can only be 15 minutes, such as "PT15M" or "PT900S".
  *
- * @param session   the session.
- * @param since_ms  receives the time, on the clock of schedev_session_next().
- * @return SCHEDEV_OK; SCHEDEV_END if the machine is in service; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
- *         is not initialised.
+ * @param data     the text, UTF-8; NULL if len is 0.
+ * @param len      its length in bytes.
+ * @param seconds  receives SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS.
+ * @param error    receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
+SCHEDEV_API schedev_status schedev_os_image_timeout_parse(const char *data, size_t len, uint32_t *seconds,
+                                                          schedev_error *error);
 
 /**
- * Returns since when advice cannot be seen: the version of the API that has it brings no documents, several times in a row, while the
- * other one does. It is asked for again after a minute, then less often. Advice that was announced holds for an hour.
+ * Formats the time-out of a Terminate event in ISO 8601, such as "PT10M" or "PT7M30S".
  *
- * @param session   the session.
- * @param since_ms  receives the time, on the clock of schedev_session_next().
- * @return SCHEDEV_OK; SCHEDEV_END if advice can be seen, or nothing needs it; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
- *         session is not initialised.
+ * @param seconds   the time-out in seconds.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; 16 bytes are enough for every time-out.
+ * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
+ * @param error     receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_advice_unseen_since(const schedev_session *session, int64_t *since_ms);
+SCHEDEV_API schedev_status schedev_terminate_timeout_format(uint32_t seconds, char *buffer, size_t capacity,
+                                                            size_t *needed, schedev_error *error);
 
 /**
- * Returns the id of an event that the POST in progress approves, and after its result of one that it was for, until the
- * next call of schedev_session_next() or schedev_session_on_notification().
+ * Checks that a scale set accepts a profile for deletions. An OS image profile needs no such check: schedev_notification_json()
+ * checks its time-out.
  *
- * @param session   the session.
- * @param index     the index, from 0.
- * @param event_id  receives the id, valid until the next call that changes the session.
- * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
- *         initialised.
+ * @param profile          the profile.
+ * @param is_spot          whether the instances of the scale set are Spot machines.
+ * @param api_version      the version of the compute API, a date such as "2021-07-01"; NULL if its length is 0.
+ * @param api_version_len  its length in bytes.
+ * @param error            receives the rule by which the profile is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_ARGUMENT; SCHEDEV_ERROR_UTF8;
+ *         SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_posted(const schedev_session *session, size_t index, schedev_text *event_id);
+SCHEDEV_API schedev_status schedev_terminate_check(const schedev_notification_profile *profile, bool is_spot,
+                                                   const char *api_version, size_t api_version_len,
+                                                   schedev_error *error);
 
 /**
- * Returns one event that the session follows. Events that are gone are followed until they are recovered from.
+ * Writes the JSON of what a scale set announces: scheduledEventsProfile of the REST API, in
+ * properties.virtualMachineProfile. For example:
+ * {"terminateNotificationProfile":{"notBeforeTimeout":"PT10M","enable":true}}.
  *
- * @param session  the session.
- * @param index    the index, from 0.
- * @param event    receives the event. Its texts are valid until the next call that changes the session.
- * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
- *         initialised.
+ * @param terminate  the profile for deletions; NULL leaves it out.
+ * @param os_image   the profile for reimages and OS upgrades; NULL leaves it out.
+ * @param buffer     receives the JSON, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity   the size of the buffer in bytes; 192 bytes are always enough.
+ * @param needed     receives the length of the JSON in bytes, without the NUL, even if the buffer is too small.
+ * @param error      receives the rule by which a profile is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_ARGUMENT;
+ *         SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_event(const schedev_session *session, size_t index,
-                                                 schedev_tracked_event *event);
-
-/**
- * Whether the session has seen an event, including before a restored snapshot was taken.
- *
- * @param session  the session.
- * @return whether it has; false if session is NULL or not initialised.
- */
-SCHEDEV_API bool schedev_session_has_seen_event(const schedev_session *session);
-
-/**
- * Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
- * be reported, prepared or recovered. With SCHEDEV_SESSION_SOURCE_NOTIFICATIONS, documents do not count.
- *
- * @param session  the session.
- * @return whether it is idle; false if session is NULL or not initialised.
- */
-SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
-
-/* ---- Snapshots --------------------------------------------------------------------------------------------------- */
-
-/** The largest snapshot, in bytes. */
-#define SCHEDEV_SNAPSHOT_MAX_BYTES 12288
-
-/**
- * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
- * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
- */
-#define SCHEDEV_STATE_READ_BYTES 196608
-
-/**
- * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
- * schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
- * nothing.
- *
- * @param session  the session.
- * @return whether it has changed, which is true for a new session; false if session is NULL or not initialised.
- */
-SCHEDEV_API bool schedev_session_changed(const schedev_session *session);
-
-/**
- * Records that a snapshot of the session as it is now was stored. Call it once the file is safe, before the next call that
- * changes the session.
- *
- * @param session  the session.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
- */
-SCHEDEV_API schedev_status schedev_session_saved(schedev_session *session);
-
-/**
- * Writes what the session must remember across a restart, in a binary format with a version and a checksum. The command
- * `scheduled-events watch --state` and Python read it, too, if machine_id and boot_id of the configuration are what they use:
- * vmId, see SCHEDEV_VM_ID_PATH, and the contents of /proc/sys/kernel/random/boot_id.
- *
- * @param session   the session.
- * @param buffer    receives the snapshot; NULL if capacity is 0.
- * @param capacity  the size of the buffer in bytes; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
- * @param needed    receives the length of the snapshot in bytes, even if the buffer is too small.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_snapshot(const schedev_session *session, char *buffer, size_t capacity,
-                                                    size_t *needed);
-
-/**
- * Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one, within
- * the first SCHEDEV_STATE_READ_BYTES. Policy, names and interval stay as the session was configured.
- *
- * Of more than SCHEDEV_SESSION_EVENTS_MAX events, those with a preparation or a recovery are restored, then this machine's own
- * with the earliest deadlines, then others. SCHEDEV_STEP_UNTRACKED counts those of the next document that are left out.
- *
- * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
- * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
- * recovered until a document shows what keeps the machine out of service. If the machine was rebooted since, as the boot_id
- * of the configuration shows, events that it was ready for and that were not approved are prepared for again.
- *
- * @param session  the session. Its present state is lost.
- * @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
- * @param len      the length of both in bytes.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
- *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS (a preparation or a recovery is pending for more events than fit) or
- *         SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
- *         initialised), and it is unchanged.
- */
-SCHEDEV_MUST_USE
-SCHEDEV_API schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
+SCHEDEV_API schedev_status schedev_notification_json(const schedev_notification_profile *terminate,
+                                                     const schedev_notification_profile *os_image, char *buffer,
+                                                     size_t capacity, size_t *needed, schedev_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,30 +1,634 @@
 // scheduled_events.hpp - Azure Scheduled Events for C++17, over scheduled_events.h
 //
-// Header-only. It includes scheduled_events_document.hpp, which reads documents, and adds what acts on them: policies,
-// trackers and sessions, which allocate memory.
+// Header-only. Documents are views of the caller's bytes: ranges, std::optional, scoped enumerations. Policies, trackers and sessions
+// act on them.
+//
+//     for (const auto &event : scheduled_events::document::parse(body).events()) {
+//       if (event.type() == scheduled_events::event_type::preempt) { ... }
+//     }
+//
+// For each function that throws there is one whose name starts with try_, which returns a result or a status instead. With
+// -fno-exceptions there are only those. No function needs RTTI.
+//
+// Documents, events, texts and ranges are views of the bytes that were parsed: keep those bytes alive and unchanged. A string that
+// would be destroyed at once is refused by the compiler. Only copies of texts, such as text::str(), policies, trackers and sessions
+// allocate memory.
+//
+// Streams: operator<< writes enumerations as their words, and texts of events with all characters escaped that could act on a terminal.
+//
+// See scheduled_events.h for what the functions do, their units and their limits.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 #ifndef SCHEDULED_EVENTS_HPP
 #define SCHEDULED_EVENTS_HPP
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <ostream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "scheduled_events.h"
-#include "scheduled_events_document.hpp"
+
+// 1 if the functions that throw are declared.
+#if !defined(SCHEDEV_EXCEPTIONS)
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define SCHEDEV_EXCEPTIONS 1
+#else
+#define SCHEDEV_EXCEPTIONS 0
+#endif
+#endif
 
 namespace scheduled_events {
+
+// ---- Documents ----
+
+/// A time in documents: whole seconds, UTC.
+using seconds_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
+
+enum class event_type : std::uint32_t {
+  none = SCHEDEV_EVENT_TYPE_NONE,
+  freeze = SCHEDEV_EVENT_TYPE_FREEZE,
+  reboot = SCHEDEV_EVENT_TYPE_REBOOT,
+  redeploy = SCHEDEV_EVENT_TYPE_REDEPLOY,
+  preempt = SCHEDEV_EVENT_TYPE_PREEMPT,
+  terminate = SCHEDEV_EVENT_TYPE_TERMINATE,
+  spot_rebalance_recommendation = SCHEDEV_EVENT_TYPE_SPOT_REBALANCE_RECOMMENDATION,
+  other = SCHEDEV_EVENT_TYPE_OTHER,
+};
+
+enum class event_status : std::uint32_t {
+  none = SCHEDEV_EVENT_STATUS_NONE,
+  scheduled = SCHEDEV_EVENT_STATUS_SCHEDULED,
+  started = SCHEDEV_EVENT_STATUS_STARTED,
+  advisory = SCHEDEV_EVENT_STATUS_ADVISORY,
+  other = SCHEDEV_EVENT_STATUS_OTHER,
+};
+
+enum class event_source : std::uint32_t {
+  none = SCHEDEV_EVENT_SOURCE_NONE,
+  platform = SCHEDEV_EVENT_SOURCE_PLATFORM,
+  user = SCHEDEV_EVENT_SOURCE_USER,
+  other = SCHEDEV_EVENT_SOURCE_OTHER,
+};
+
+enum class member : std::uint32_t {
+  none = SCHEDEV_MEMBER_NONE,
+  event_id = SCHEDEV_MEMBER_EVENT_ID,
+  event_status = SCHEDEV_MEMBER_EVENT_STATUS,
+  event_type = SCHEDEV_MEMBER_EVENT_TYPE,
+  resource_type = SCHEDEV_MEMBER_RESOURCE_TYPE,
+  resources = SCHEDEV_MEMBER_RESOURCES,
+  not_before = SCHEDEV_MEMBER_NOT_BEFORE,
+  description = SCHEDEV_MEMBER_DESCRIPTION,
+  event_source = SCHEDEV_MEMBER_EVENT_SOURCE,
+  duration_in_seconds = SCHEDEV_MEMBER_DURATION_IN_SECONDS,
+  document_incarnation = SCHEDEV_MEMBER_DOCUMENT_INCARNATION,
+  events = SCHEDEV_MEMBER_EVENTS,
+  other = SCHEDEV_MEMBER_OTHER,
+};
+
+enum class problem_kind : std::uint32_t {
+  missing = SCHEDEV_PROBLEM_MISSING,
+  repeated = SCHEDEV_PROBLEM_REPEATED,
+  empty = SCHEDEV_PROBLEM_EMPTY,
+  too_long = SCHEDEV_PROBLEM_TOO_LONG,
+  wrong_type = SCHEDEV_PROBLEM_WRONG_TYPE,
+  not_an_object = SCHEDEV_PROBLEM_NOT_AN_OBJECT,
+  out_of_range = SCHEDEV_PROBLEM_OUT_OF_RANGE,
+  not_an_integer = SCHEDEV_PROBLEM_NOT_AN_INTEGER,
+  unreadable_time = SCHEDEV_PROBLEM_UNREADABLE_TIME,
+  other = SCHEDEV_PROBLEM_OTHER,
+};
+
+enum class parse_error_kind : std::uint32_t {
+  none = SCHEDEV_PARSE_ERROR_NONE,
+  unexpected_end = SCHEDEV_PARSE_ERROR_UNEXPECTED_END,
+  unexpected_byte = SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE,
+  control_character = SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER,
+  invalid_escape = SCHEDEV_PARSE_ERROR_INVALID_ESCAPE,
+  lone_surrogate = SCHEDEV_PARSE_ERROR_LONE_SURROGATE,
+  invalid_utf8 = SCHEDEV_PARSE_ERROR_INVALID_UTF8,
+  invalid_number = SCHEDEV_PARSE_ERROR_INVALID_NUMBER,
+  too_deep = SCHEDEV_PARSE_ERROR_TOO_DEEP,
+  not_an_object = SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT,
+  no_events = SCHEDEV_PARSE_ERROR_NO_EVENTS,
+  repeated_member = SCHEDEV_PARSE_ERROR_REPEATED_MEMBER,
+  trailing_data = SCHEDEV_PARSE_ERROR_TRAILING_DATA,
+  other = SCHEDEV_PARSE_ERROR_OTHER,
+};
+
+/// The words that documents and records use, such as "Freeze" and "unreadable-time".
+inline std::string_view word(event_type value) { return schedev_event_type_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(event_status value) {
+  return schedev_event_status_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(event_source value) {
+  return schedev_event_source_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(member value) { return schedev_member_name(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(problem_kind value) {
+  return schedev_problem_kind_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(parse_error_kind value) {
+  return schedev_parse_error_word(static_cast<std::uint32_t>(value));
+}
+/// The message of a status.
+inline std::string_view message(schedev_status status) {
+  return schedev_status_message(static_cast<std::uint32_t>(status));
+}
+
+#if SCHEDEV_EXCEPTIONS
+#if defined(__clang__)
+#pragma clang diagnostic push
+// A header has no other file for the virtual functions of its classes.
+#pragma clang diagnostic ignored "-Wweak-vtables"
+#endif
+/// Thrown if a call fails.
+class error : public std::runtime_error {
+public:
+  explicit error(schedev_status status)
+      : std::runtime_error(schedev_status_message(static_cast<std::uint32_t>(status))), status_(status) {}
+  schedev_status status() const noexcept { return status_; }
+
+protected:
+  error(schedev_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+
+private:
+  schedev_status status_;
+};
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+#endif
+
+/// Why a document is refused, and where.
+struct parse_failure {
+  schedev_status status = SCHEDEV_ERROR_PARSE;
+  schedev_error detail{};
+
+  /// The kind as a word: "unexpected-byte".
+  std::string_view kind() const { return word(code()); }
+  parse_error_kind code() const noexcept { return static_cast<parse_error_kind>(detail.kind); }
+  std::string message() const {
+    return status == SCHEDEV_ERROR_PARSE ? schedev_error_message(&detail)
+                                         : schedev_status_message(static_cast<std::uint32_t>(status));
+  }
+  std::size_t offset() const noexcept { return detail.offset; }
+  std::uint32_t line() const noexcept { return detail.line; }
+  std::uint32_t column() const noexcept { return detail.column; }
+};
+
+#if SCHEDEV_EXCEPTIONS
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wweak-vtables"
+#endif
+/// Thrown if a document is refused.
+class parse_error : public error {
+public:
+  explicit parse_error(const parse_failure &failure)
+      : error(failure.status,
+              std::to_string(failure.line()) + ":" + std::to_string(failure.column()) + ": " + failure.message()),
+        failure_(failure) {}
+  const parse_failure &failure() const noexcept { return failure_; }
+
+private:
+  parse_failure failure_;
+};
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+#endif
+
+/// A value or an error.
+template <class Value, class Error = schedev_status> class [[nodiscard]] result {
+public:
+  result(Value value) : either_(std::in_place_index<0>, std::move(value)) {}
+  result(Error error) : either_(std::in_place_index<1>, std::move(error)) {}
+  bool has_value() const noexcept { return either_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+  /// Without a value it throws std::bad_variant_access, or ends the program if there are no exceptions.
+  const Value &value() const & { return std::get<0>(either_); }
+  Value &value() & { return std::get<0>(either_); }
+  Value &&value() && { return std::get<0>(std::move(either_)); }
+  const Value &operator*() const & { return value(); }
+  Value &operator*() & { return value(); }
+  Value &&operator*() && { return std::move(*this).value(); }
+  const Value *operator->() const { return &value(); }
+  Value *operator->() { return &value(); }
+  const Error &error() const { return std::get<1>(either_); }
+
+private:
+  std::variant<Value, Error> either_;
+};
+
+namespace detail {
+
+#if SCHEDEV_EXCEPTIONS
+inline void check(schedev_status status) {
+  if (status != SCHEDEV_OK) {
+    throw error(status);
+  }
+}
+
+/// The value, or the error as an exception.
+template <class Value> Value checked(result<Value> either) {
+  if (!either) {
+    throw error(either.error());
+  }
+  return std::move(either).value();
+}
+#endif
+
+/// The value if the call succeeded.
+template <class Value> result<Value> value_if(schedev_status status, Value value) {
+  if (status != SCHEDEV_OK) {
+    return status;
+  }
+  return result<Value>(std::move(value));
+}
+
+/// For overloads that refuse a temporary that owns its characters, such as a std::string: a view of it would dangle at once.
+template <class String>
+using if_temporary =
+    std::enable_if_t<!std::is_reference_v<String> && std::is_convertible_v<String &, std::string_view> &&
+                     !std::is_trivially_destructible_v<String>>;
+
+/// A view of a string that is not a temporary.
+class borrowed {
+public:
+  template <class String, class = std::enable_if_t<std::is_convertible_v<const String &, std::string_view>>>
+  borrowed(const String &text) : view_(text) {}
+  template <class String, class = if_temporary<String>> borrowed(String &&) = delete;
+  operator std::string_view() const noexcept { return view_; }
+
+private:
+  std::string_view view_;
+};
+
+inline schedev_text view(std::string_view text) noexcept { return {text.data(), text.size(), false}; }
+
+inline seconds_point moment(std::int64_t seconds) noexcept { return seconds_point(std::chrono::seconds(seconds)); }
+
+/// Calls `write(buffer, capacity, &needed)` until the result fits.
+template <class Write> result<std::string> written(Write write) {
+  std::string out(256, '\0');
+  for (;;) {
+    std::size_t needed = 0;
+    const schedev_status status = write(out.data(), out.size(), &needed);
+    out.resize(needed);
+    if (status == SCHEDEV_OK) {
+      return out;
+    }
+    if (status != SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
+      return status;
+    }
+  }
+}
+
+/// A range that is read with a cursor. `Source` has the types `cursor` and `value_type`, and
+/// `bool next(cursor &, value_type &) const`.
+template <class Source> class range {
+public:
+  class iterator {
+  public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = typename Source::value_type;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const value_type *;
+    using reference = const value_type &;
+
+    iterator() = default;
+    explicit iterator(const Source &source) : source_(source) { ++*this; }
+    reference operator*() const { return value_; }
+    pointer operator->() const { return &value_; }
+    iterator &operator++() {
+      if (source_ && !source_->next(cursor_, value_)) {
+        source_.reset();
+      }
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    /// Iterators are equal if both or neither are at the end.
+    friend bool operator==(const iterator &a, const iterator &b) {
+      return a.source_.has_value() == b.source_.has_value();
+    }
+    friend bool operator!=(const iterator &a, const iterator &b) { return !(a == b); }
+
+  private:
+    std::optional<Source> source_;
+    typename Source::cursor cursor_{};
+    value_type value_{};
+  };
+
+  explicit range(const Source &source) : source_(source) {}
+  iterator begin() const { return iterator(source_); }
+  iterator end() const { return iterator(); }
+
+private:
+  Source source_;
+};
+
+} // namespace detail
+
+/// A view of a string. It can have JSON escapes, which all functions but raw() decode.
+class text {
+public:
+  text() = default;
+  explicit text(schedev_text c) : c_(c) {}
+  text(std::string_view plain) : c_(detail::view(plain)) {}
+  template <class String, class = detail::if_temporary<String>> explicit text(String &&) = delete;
+
+  std::string_view raw() const noexcept { return c_.len == 0 ? std::string_view() : std::string_view(c_.data, c_.len); }
+  /// The text without a copy; nothing if it has escapes.
+  std::optional<std::string_view> view() const noexcept {
+    return c_.escaped ? std::nullopt : std::optional<std::string_view>(raw());
+  }
+  bool empty() const noexcept { return c_.len == 0; }
+  /// The decoded text; an error if the bytes are not UTF-8, which those of documents are.
+  result<std::string> try_str() const {
+    return detail::written(
+        [this](char *out, std::size_t size, std::size_t *needed) { return schedev_text_copy(c_, out, size, needed); });
+  }
+  /// The decoded text with all characters escaped that could act on a terminal, forge a line of a log, or hide or reorder the text
+  /// around it.
+  result<std::string> try_printable() const {
+    return detail::written([this](char *out, std::size_t size, std::size_t *needed) {
+      return schedev_text_copy_printable(c_, out, size, needed);
+    });
+  }
+#if SCHEDEV_EXCEPTIONS
+  std::string str() const { return detail::checked(try_str()); }
+  std::string printable() const { return detail::checked(try_printable()); }
+#endif
+  bool equals_ignore_case(std::string_view other) const {
+    return schedev_text_equal_ignore_case(c_, other.data(), other.size());
+  }
+  friend bool operator==(const text &a, std::string_view b) { return schedev_text_equal(a.c_, b.data(), b.size()); }
+  friend bool operator!=(const text &a, std::string_view b) { return !(a == b); }
+  const schedev_text &c() const noexcept { return c_; }
+
+private:
+  schedev_text c_{};
+};
+
+/// The names of this machine. They are views: the strings must outlive this object. No names means that they are unknown. Too
+/// many names are refused by the functions that they are passed to.
+class names {
+public:
+  names() = default;
+  names(std::initializer_list<detail::borrowed> items) { assign(items.begin(), items.end()); }
+  explicit names(const std::vector<std::string> &items) { assign(items.begin(), items.end()); }
+  explicit names(const std::vector<std::string> &&) = delete;
+
+  /// The same names for documents of API version 2017-03-01, which puts a "_" before each name in Resources.
+  names underscored() const {
+    names copy = *this;
+    copy.underscored_ = true;
+    return copy;
+  }
+  bool unknown() const noexcept { return count_ == 0; }
+  schedev_names c() const noexcept { return {items_.data(), count_, underscored_, {0, 0}}; }
+
+private:
+  template <class Iterator> void assign(Iterator first, Iterator last) {
+    for (; first != last && count_ < items_.size(); ++first) {
+      items_[count_++] = detail::view(*first);
+    }
+  }
+
+  /// One more than is allowed, so that too many are noticed.
+  std::array<schedev_text, SCHEDEV_NAMES_MAX + 1> items_{};
+  std::size_t count_ = 0;
+  bool underscored_ = false;
+};
+
+/// One event of a document.
+class event {
+public:
+  event() = default;
+
+  text id() const { return text(c_.event_id); }
+  event_type type() const noexcept { return static_cast<event_type>(c_.event_type); }
+  event_status status() const noexcept { return static_cast<event_status>(c_.event_status); }
+  event_source source() const noexcept { return static_cast<event_source>(c_.event_source); }
+  /// The words as the document spells them.
+  std::optional<text> type_text() const { return some(c_.event_type != 0, c_.event_type_text); }
+  std::optional<text> status_text() const { return some(c_.event_status != 0, c_.event_status_text); }
+  std::optional<text> source_text() const { return some(c_.event_source != 0, c_.event_source_text); }
+  std::optional<text> resource_type() const { return some(c_.has_resource_type, c_.resource_type); }
+  std::optional<text> description() const { return some(c_.has_description, c_.description); }
+  std::optional<seconds_point> not_before() const {
+    return c_.has_not_before ? std::optional(detail::moment(c_.not_before_seconds)) : std::nullopt;
+  }
+  std::optional<text> unreadable_not_before() const {
+    return some(c_.not_before_unreadable.len > 0, c_.not_before_unreadable);
+  }
+  std::optional<std::chrono::seconds> duration() const {
+    return c_.has_duration ? std::optional(std::chrono::seconds(c_.duration_seconds)) : std::nullopt;
+  }
+  /// Whether it is advice and no maintenance, by its type or its status: there is nothing to approve.
+  bool is_advice() const noexcept { return c_.advice; }
+  std::size_t index() const noexcept { return c_.index; }
+  bool has_resources() const noexcept { return c_.has_resources; }
+
+private:
+  struct names_of {
+    /// Names are read in batches, which is faster than one by one.
+    struct cursor {
+      schedev_resource_cursor at;
+      std::array<schedev_text, 8> names;
+      std::size_t next;
+      std::size_t count;
+    };
+    using value_type = text;
+    schedev_event event;
+    bool next(cursor &at, text &name) const {
+      if (at.next == at.count) {
+        if (schedev_event_next_resources(&event, &at.at, at.names.data(), at.names.size(), &at.count) != SCHEDEV_OK) {
+          return false;
+        }
+        at.next = 0;
+      }
+      name = text(at.names[at.next++]);
+      return true;
+    }
+  };
+
+public:
+  /// The names of the machines that the event affects.
+  detail::range<names_of> resources() const { return detail::range<names_of>({c_}); }
+  /// The index of this machine among them; nothing if it is not.
+  result<std::optional<std::size_t>> try_rank(const names &mine) const {
+    const schedev_names c = mine.c();
+    std::size_t rank = 0;
+    const schedev_status status = schedev_event_rank(&c_, &c, &rank);
+    if (status == SCHEDEV_END) {
+      return std::optional<std::size_t>();
+    }
+    return detail::value_if(status, std::optional(rank));
+  }
+  /// Whether the event affects this machine; nothing if its names are unknown.
+  result<std::optional<bool>> try_owned_by(const names &mine) const {
+    const auto rank = try_rank(mine);
+    if (!rank) {
+      return rank.error();
+    }
+    return mine.unknown() ? std::optional<bool>() : std::optional<bool>(rank->has_value());
+  }
+#if SCHEDEV_EXCEPTIONS
+  std::optional<std::size_t> rank(const names &mine) const { return detail::checked(try_rank(mine)); }
+  std::optional<bool> owned_by(const names &mine) const { return detail::checked(try_owned_by(mine)); }
+#endif
+  const schedev_event &c() const noexcept { return c_; }
+
+private:
+  friend class document;
+  static std::optional<text> some(bool present, const schedev_text &c) {
+    return present ? std::optional(text(c)) : std::nullopt;
+  }
+
+  schedev_event c_{};
+};
+
+/// An invalid part of a document that is accepted.
+class problem {
+public:
+  problem() = default;
+  explicit problem(const schedev_problem &c) : c_(c) {}
+  std::optional<std::size_t> event_index() const { return c_.has_event ? std::optional(c_.event_index) : std::nullopt; }
+  /// The invalid member; none if the problem is not in a member.
+  scheduled_events::member member() const noexcept { return static_cast<scheduled_events::member>(c_.member); }
+  problem_kind kind() const noexcept { return static_cast<problem_kind>(c_.kind); }
+  std::size_t offset() const noexcept { return c_.offset; }
+  const schedev_problem &c() const noexcept { return c_; }
+
+private:
+  schedev_problem c_{};
+};
+
+/// A parsed document: a view of the bytes.
+class document {
+  struct events_of {
+    using cursor = schedev_event_cursor;
+    using value_type = event;
+    schedev_document document;
+    bool next(cursor &at, event &out) const { return schedev_document_next(&document, &at, &out.c_) == SCHEDEV_OK; }
+  };
+  struct problems_of {
+    using cursor = schedev_problem_cursor;
+    using value_type = problem;
+    schedev_document document;
+    bool next(cursor &at, problem &out) const {
+      schedev_problem c;
+      if (schedev_document_next_problem(&document, &at, &c) != SCHEDEV_OK) {
+        return false;
+      }
+      out = problem(c);
+      return true;
+    }
+  };
+  friend class event;
+
+public:
+#if SCHEDEV_EXCEPTIONS
+  /// Throws parse_error.
+  static document parse(std::string_view body) {
+    auto read = try_parse(body);
+    if (!read) {
+      throw parse_error(read.error());
+    }
+    return *read;
+  }
+  template <class String, class = detail::if_temporary<String>> static document parse(String &&body) = delete;
+#endif
+  template <class String, class = detail::if_temporary<String>>
+  static result<document, parse_failure> try_parse(String &&body) = delete;
+  static result<document, parse_failure> try_parse(std::string_view body) {
+    document read;
+    parse_failure failure;
+    failure.status = schedev_document_parse(body.data(), body.size(), &read.c_, &failure.detail);
+    if (failure.status != SCHEDEV_OK) {
+      return failure;
+    }
+    return read;
+  }
+
+  detail::range<events_of> events() const { return detail::range<events_of>({c_}); }
+  std::size_t event_count() const { return schedev_document_event_count(&c_); }
+  /// The event of this id, such as that of a tracked event; nothing if there is none.
+  result<std::optional<event>> try_find(const text &id) const {
+    event found;
+    const schedev_status status = schedev_document_find(&c_, id.c(), &found.c_);
+    if (status == SCHEDEV_END) {
+      return std::optional<event>();
+    }
+    return detail::value_if(status, std::optional(found));
+  }
+#if SCHEDEV_EXCEPTIONS
+  std::optional<event> find(const text &id) const { return detail::checked(try_find(id)); }
+#endif
+  detail::range<problems_of> problems() const { return detail::range<problems_of>({c_}); }
+  /// The incarnation: absent, a number or a text. Compare it for equality only.
+  std::variant<std::monostate, std::uint64_t, text> incarnation() const {
+    schedev_incarnation c{};
+    // It fails for a document that is not initialised only, which does not exist here.
+    if (schedev_document_incarnation(&c_, &c) != SCHEDEV_OK) {
+      return std::monostate();
+    }
+    if (c.kind == SCHEDEV_INCARNATION_NUMBER) {
+      return c.number;
+    }
+    if (c.kind == SCHEDEV_INCARNATION_TEXT) {
+      return text(c.text);
+    }
+    return std::monostate();
+  }
+  const schedev_document &c() const noexcept { return c_; }
+
+private:
+  document() = default;
+  schedev_document c_{};
+};
+
+/// The line and column of an offset, from 1.
+inline schedev_position position_of(std::string_view body, std::size_t offset) {
+  schedev_position position{};
+  // It fails for NULL with a length only, which a string_view does not have.
+  return schedev_position_of(body.data(), body.size(), offset, &position) == SCHEDEV_OK ? position : schedev_position{};
+}
+
+/// Formats a time as RFC 3339, such as "2022-04-11T22:26:58Z".
+inline std::string to_string(seconds_point moment) {
+  // Every time can be written.
+  return detail::written([=](char *out, std::size_t size, std::size_t *needed) {
+           return schedev_time_format(moment.time_since_epoch().count(), out, size, needed);
+         })
+      .value();
+}
+
+/// Parses an RFC 1123 or ISO 8601 time; nothing if the text is not one.
+inline std::optional<seconds_point> parse_time(std::string_view written) {
+  std::int64_t seconds = 0;
+  const bool read = schedev_time_parse(written.data(), written.size(), &seconds) == SCHEDEV_OK;
+  return read ? std::optional(detail::moment(seconds)) : std::nullopt;
+}
+
+// ---- Policies, trackers and sessions ----
 
 /// A time for sessions: milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step. Read the system clock once
 /// and add the time that std::chrono::steady_clock measures.
@@ -130,6 +734,25 @@ enum class gate_answer : std::uint32_t {
   closed = SCHEDEV_GATE_ANSWER_CLOSED,
 };
 
+/// What has to happen next for an event.
+enum class waits_for : std::uint32_t {
+  document = SCHEDEV_WAITS_FOR_DOCUMENT,
+  due_time = SCHEDEV_WAITS_FOR_DUE_TIME,
+  gate_to_prepare = SCHEDEV_WAITS_FOR_GATE_TO_PREPARE,
+  preparation = SCHEDEV_WAITS_FOR_PREPARATION,
+  gate_to_approve = SCHEDEV_WAITS_FOR_GATE_TO_APPROVE,
+  turn = SCHEDEV_WAITS_FOR_TURN,
+  approval = SCHEDEV_WAITS_FOR_APPROVAL,
+  start = SCHEDEV_WAITS_FOR_START,
+  start_unapproved = SCHEDEV_WAITS_FOR_START_UNAPPROVED,
+  start_unprepared = SCHEDEV_WAITS_FOR_START_UNPREPARED,
+  cancelled_command = SCHEDEV_WAITS_FOR_CANCELLED_COMMAND,
+  end = SCHEDEV_WAITS_FOR_END,
+  withdrawal = SCHEDEV_WAITS_FOR_WITHDRAWAL,
+  recovery = SCHEDEV_WAITS_FOR_RECOVERY,
+  other = SCHEDEV_WAITS_FOR_OTHER,
+};
+
 /// Where the events of a session come from.
 enum class session_source : std::uint32_t {
   documents = SCHEDEV_SESSION_SOURCE_DOCUMENTS,
@@ -157,6 +780,7 @@ inline std::string_view word(outcome_kind value) {
 inline std::string_view word(preparation value) { return schedev_preparation_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_phase value) { return schedev_gate_phase_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_answer value) { return schedev_gate_answer_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(waits_for value) { return schedev_waits_for_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(notification_outcome value) {
   return schedev_notification_outcome_word(static_cast<std::uint32_t>(value));
 }
@@ -202,20 +826,88 @@ private:
   schedev_decision c_{};
 };
 
-/// One rule. It matches an event if all its conditions do.
+namespace detail {
+
+/// A bit that no rule may have, so that every function refuses it.
+constexpr std::uint32_t invalid_bit = std::uint32_t(1) << 31;
+
+constexpr std::uint32_t bit(event_type type) noexcept {
+  switch (type) {
+  case event_type::freeze:
+    return SCHEDEV_MATCH_TYPE_FREEZE;
+  case event_type::reboot:
+    return SCHEDEV_MATCH_TYPE_REBOOT;
+  case event_type::redeploy:
+    return SCHEDEV_MATCH_TYPE_REDEPLOY;
+  case event_type::preempt:
+    return SCHEDEV_MATCH_TYPE_PREEMPT;
+  case event_type::terminate:
+    return SCHEDEV_MATCH_TYPE_TERMINATE;
+  case event_type::spot_rebalance_recommendation:
+    return SCHEDEV_MATCH_TYPE_SPOT_REBALANCE_RECOMMENDATION;
+  case event_type::other:
+    return SCHEDEV_MATCH_TYPE_OTHER;
+  case event_type::none:
+    break;
+  }
+  return invalid_bit;
+}
+
+constexpr std::uint32_t bit(event_source source) noexcept {
+  switch (source) {
+  case event_source::platform:
+    return SCHEDEV_MATCH_SOURCE_PLATFORM;
+  case event_source::user:
+    return SCHEDEV_MATCH_SOURCE_USER;
+  case event_source::other:
+    return SCHEDEV_MATCH_SOURCE_OTHER;
+  case event_source::none:
+    break;
+  }
+  return invalid_bit;
+}
+
+/// Whether a time is not negative, and its seconds for C: UINT32_MAX, over a hundred years, is the largest time.
+inline bool seconds_of(std::chrono::seconds time, std::uint32_t &seconds) noexcept {
+  const std::chrono::seconds most(UINT32_MAX);
+  seconds = static_cast<std::uint32_t>((time > most ? most : time).count());
+  return time.count() >= 0;
+}
+
+} // namespace detail
+
+/// The event types, or the sources, that a rule matches, such as {event_type::preempt, event_type::terminate}. The empty set is all
+/// of them, advice apart. `none` can be in no rule: a policy with it is refused.
+template <class Enum> class one_of {
+public:
+  constexpr one_of() = default;
+  constexpr one_of(std::initializer_list<Enum> items) {
+    for (const Enum item : items) {
+      mask_ |= detail::bit(item);
+    }
+  }
+  constexpr bool contains(Enum item) const noexcept { return (mask_ & detail::bit(item)) != 0; }
+  constexpr bool empty() const noexcept { return mask_ == 0; }
+  /// The schedev_match_type or schedev_match_source.
+  constexpr std::uint32_t mask() const noexcept { return mask_; }
+
+private:
+  std::uint32_t mask_ = 0;
+};
+
+/// One rule. It matches an event if all its conditions do. Times are not negative: a policy with such a rule is refused.
 struct rule {
   scheduled_events::action action = scheduled_events::action::hold;
-  /// schedev_match_type and schedev_match_source, combined with |; 0 is any.
-  std::uint32_t types = SCHEDEV_MATCH_TYPE_ANY;
-  std::uint32_t sources = SCHEDEV_MATCH_SOURCE_ANY;
-  std::optional<std::uint32_t> min_duration_seconds{};
-  std::optional<std::uint32_t> max_duration_seconds{};
+  one_of<event_type> types{};
+  one_of<event_source> sources{};
+  std::optional<std::chrono::seconds> min_duration{};
+  std::optional<std::chrono::seconds> max_duration{};
   scheduled_events::scope scope = scheduled_events::scope::mine;
   /// From when this NotBefore was first seen until NotBefore.
-  std::optional<std::uint32_t> min_notice_seconds{};
-  std::optional<std::uint32_t> max_notice_seconds{};
+  std::optional<std::chrono::seconds> min_notice{};
+  std::optional<std::chrono::seconds> max_notice{};
   /// How long before NotBefore to prepare or approve at the earliest.
-  std::optional<std::uint32_t> prepare_before_seconds{};
+  std::optional<std::chrono::seconds> prepare_before{};
 };
 
 /// A list of rules; the first rule that matches an event decides about it.
@@ -232,7 +924,7 @@ public:
   }
   policy(std::initializer_list<rule> rules) : policy(rules.begin(), rules.end()) {}
   explicit policy(const std::vector<rule> &rules) : policy(rules.begin(), rules.end()) {}
-  /// The rules of any range. Too many are refused by the functions that the policy is passed to.
+  /// The rules of any range. Too many rules, and invalid ones, are refused by the functions that the policy is passed to.
   template <class Iterator> policy(Iterator first, Iterator last) {
     for (; first != last; ++first) {
       add(*first);
@@ -247,13 +939,16 @@ public:
     schedev_rule c{};
     c.action = static_cast<std::uint32_t>(one.action);
     c.scope = static_cast<std::uint32_t>(one.scope);
-    c.event_types = one.types;
-    c.event_sources = one.sources;
-    set(one.min_duration_seconds, c.min_duration_seconds, c.has_min_duration);
-    set(one.max_duration_seconds, c.max_duration_seconds, c.has_max_duration);
-    set(one.min_notice_seconds, c.min_notice_seconds, c.has_min_notice);
-    set(one.max_notice_seconds, c.max_notice_seconds, c.has_max_notice);
-    set(one.prepare_before_seconds, c.prepare_before_seconds, c.has_prepare_before);
+    c.event_types = one.types.mask();
+    c.event_sources = one.sources.mask();
+    const bool valid = set(one.min_duration, c.min_duration_seconds, c.has_min_duration) &&
+                       set(one.max_duration, c.max_duration_seconds, c.has_max_duration) &&
+                       set(one.min_notice, c.min_notice_seconds, c.has_min_notice) &&
+                       set(one.max_notice, c.max_notice_seconds, c.has_max_notice) &&
+                       set(one.prepare_before, c.prepare_before_seconds, c.has_prepare_before);
+    if (!valid) {
+      c.event_types = detail::invalid_bit;
+    }
     rules_.push_back(c);
     return *this;
   }
@@ -263,9 +958,10 @@ public:
     leader_ = SCHEDEV_LEADER_FIRST_RESOURCE;
     return *this;
   }
-  policy &lead_by_rank(std::chrono::duration<std::uint32_t> take_over_after) {
-    leader_ = SCHEDEV_LEADER_RANK;
-    take_over_after_seconds_ = take_over_after.count();
+  policy &lead_by_rank(std::chrono::seconds take_over_after) {
+    // An unknown leader is refused.
+    leader_ =
+        detail::seconds_of(take_over_after, take_over_after_seconds_) ? std::uint32_t(SCHEDEV_LEADER_RANK) : UINT32_MAX;
     return *this;
   }
   policy &lead_by_everyone() {
@@ -291,9 +987,9 @@ public:
   }
 
 private:
-  static void set(const std::optional<std::uint32_t> &value, std::uint32_t &seconds, bool &has) {
-    seconds = value.value_or(0);
-    has = value.has_value();
+  static bool set(const std::optional<std::chrono::seconds> &time, std::uint32_t &seconds, bool &has) {
+    has = time.has_value();
+    return detail::seconds_of(time.value_or(std::chrono::seconds(0)), seconds);
   }
 
   std::vector<schedev_rule> rules_;
@@ -322,9 +1018,9 @@ class tracked_event {
 public:
   tracked_event() = default;
   explicit tracked_event(const schedev_tracked_event &c) : c_(c) {}
-  std::string_view id() const noexcept { return {c_.event_id.data, c_.event_id.len}; }
+  text id() const { return text(c_.event_id); }
   /// The type as the document spells it; empty if there is none.
-  std::string_view type_text() const noexcept { return {c_.event_type_text.data, c_.event_type_text.len}; }
+  text type_text() const { return text(c_.event_type_text); }
   event_status status() const noexcept { return static_cast<event_status>(c_.event_status); }
   std::optional<seconds_point> not_before() const {
     return c_.has_not_before ? std::optional(detail::moment(c_.not_before_seconds)) : std::nullopt;
@@ -487,7 +1183,8 @@ using any = std::variant<wait, get, post, prepare, recover, gate, cancel, change
 struct response {
   std::uint32_t status = 0;
   std::string_view body{};
-  std::optional<std::uint32_t> retry_after_seconds{};
+  /// The Retry-After header. If it has a date, convert it.
+  std::optional<std::chrono::seconds> retry_after{};
 };
 
 /// The outcome of a request.
@@ -516,6 +1213,64 @@ private:
   schedev_outcome c_{};
 };
 
+/// The machine that records are of. What is unknown is empty.
+struct machine {
+  std::string name{};
+  /// Its vmId.
+  std::string vm_id{};
+};
+
+/// When a machine prepares although its gate has not answered yes: Azure starts an event at NotBefore whether it was approved or not.
+class last_call {
+public:
+  /// Half of the notice before NotBefore, at most five minutes; at once for a Preempt, and for a notice of less than a minute.
+  last_call() = default;
+  /// This long before NotBefore: more than no time.
+  explicit last_call(std::chrono::seconds before) {
+    valid_ = detail::seconds_of(before, seconds_) && seconds_ > 0;
+    seconds_ = seconds_ < SCHEDEV_LAST_CALL_NEVER ? seconds_ : SCHEDEV_LAST_CALL_NEVER - 1;
+  }
+  /// Without the gate's yes, Azure takes the machine down unprepared.
+  static last_call never() {
+    last_call made;
+    made.seconds_ = SCHEDEV_LAST_CALL_NEVER;
+    return made;
+  }
+
+private:
+  friend class session;
+  std::uint32_t seconds_ = SCHEDEV_LAST_CALL_STANDARD;
+  bool valid_ = true;
+};
+
+/// What an event of a session waits for, and why. The event is valid until the next call that changes the session.
+class waiting {
+public:
+  explicit waiting(const schedev_waiting &c) : c_(c) {}
+  tracked_event event() const { return tracked_event(c_.event); }
+  scheduled_events::waits_for waits_for() const noexcept {
+    return static_cast<scheduled_events::waits_for>(c_.waits_for);
+  }
+  /// The number of the preparation, recovery or question to the gate that runs, and since when.
+  std::optional<std::uint32_t> attempt() const { return c_.has_attempt ? std::optional(c_.attempt) : std::nullopt; }
+  std::optional<seconds_point> since() const {
+    return c_.has_attempt ? std::optional(detail::moment(c_.since_seconds)) : std::nullopt;
+  }
+  /// When what it waits for happens at the earliest, or is tried again.
+  std::optional<seconds_point> until() const {
+    return c_.has_until ? std::optional(detail::moment(c_.until_seconds)) : std::nullopt;
+  }
+  /// What the policy decided in the newest document; nothing before the first one after a start.
+  std::optional<scheduled_events::decision> decision() const {
+    return c_.has_decision ? std::optional(scheduled_events::decision(c_.decision)) : std::nullopt;
+  }
+  /// Whether the machine prepares, or has prepared, by the last call.
+  bool by_last_call() const noexcept { return c_.by_last_call; }
+
+private:
+  schedev_waiting c_{};
+};
+
 /// The client as a state machine without I/O.
 class session {
 public:
@@ -529,18 +1284,16 @@ public:
     bool gate = false;
     /// Whether to recover after every event of this machine that was seen Started.
     bool recover_all = false;
-    /// An id of this machine that a clone does not have, and one of this boot; empty if unknown. They must outlive the
-    /// construction of the session only.
-    std::string_view machine_id{};
-    std::string_view boot_id{};
-    /// How many seconds before NotBefore the machine prepares although the gate has not answered yes; SCHEDEV_LAST_CALL_NEVER.
-    std::uint32_t last_call_seconds = SCHEDEV_LAST_CALL_STANDARD;
-    /// How often a failed preparation is given again at most; 0 for never.
-    std::uint8_t prepare_retries = SCHEDEV_PREPARE_RETRIES_UNLIMITED;
+    /// An id of this machine that a clone does not have, and one of this boot; empty if unknown.
+    std::string machine_id{};
+    std::string boot_id{};
+    scheduled_events::last_call last_call{};
+    /// How often a failed preparation is given again at most; nothing for as often as there is time.
+    std::optional<std::uint8_t> prepare_retries{};
     /// Where events come from.
     session_source source = session_source::documents;
-    /// The version of the API that every request names, as for machine_id; empty for one that follows from the rules.
-    std::string_view api_version{};
+    /// The version of the API that every request names; empty for one that follows from the rules.
+    std::string api_version{};
     /// Whether the program needs advice although no rule names it.
     bool needs_advice = false;
   };
@@ -569,14 +1322,16 @@ public:
   /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
   /// step has no record. Call it before the next call that changes the session. The newest document has what the session does
   /// not keep, such as descriptions; without it they are null.
-  result<std::optional<std::string>> try_step_json(const document *newest = nullptr) const {
+  result<std::optional<std::string>> try_step_json(const document *newest = nullptr,
+                                                   const machine &machine = scheduled_events::machine()) const {
     const schedev_document *c = newest == nullptr ? nullptr : &newest->c();
+    const schedev_machine of{detail::view(machine.name), detail::view(machine.vm_id), {0, 0, 0, 0}};
     std::size_t needed = 0;
-    if (schedev_step_json(&step_, c, nullptr, 0, &needed) == SCHEDEV_END) {
+    if (schedev_step_json(&step_, c, &of, nullptr, 0, &needed) == SCHEDEV_END) {
       return std::optional<std::string>();
     }
-    auto json = detail::written([this, c](char *out, std::size_t size, std::size_t *length) {
-      return schedev_step_json(&step_, c, out, size, length);
+    auto json = detail::written([this, c, &of](char *out, std::size_t size, std::size_t *length) {
+      return schedev_step_json(&step_, c, &of, out, size, length);
     });
     if (!json) {
       return json.error();
@@ -589,8 +1344,10 @@ public:
     c.http_status = received.status;
     c.body = received.body.data();
     c.body_len = received.body.size();
-    c.has_retry_after = received.retry_after_seconds.has_value();
-    c.retry_after_seconds = received.retry_after_seconds.value_or(0);
+    c.has_retry_after = received.retry_after.has_value();
+    if (!detail::seconds_of(received.retry_after.value_or(std::chrono::seconds(0)), c.retry_after_seconds)) {
+      return SCHEDEV_ERROR_ARGUMENT;
+    }
     schedev_outcome made{};
     const schedev_status status = schedev_session_on_response(c_.get(), &c, detail::millis(now), &made);
     return detail::value_if(status, outcome(made));
@@ -642,12 +1399,32 @@ public:
     const schedev_names c = mine.c();
     return schedev_session_set_names(c_.get(), &c);
   }
+  /// The next document is decided with it; what was prepared for counts.
+  [[nodiscard]] schedev_status try_set_policy(const policy &rules) {
+    const schedev_policy c = rules.c();
+    return schedev_session_set_policy(c_.get(), &c);
+  }
   /// Sets an id that was not known when the session was made. If the session was restored from the snapshot of another
   /// machine, it is as new.
   [[nodiscard]] schedev_status try_set_machine_id(std::string_view id) {
     return schedev_session_set_machine_id(c_.get(), detail::view(id));
   }
 
+  /// Sets how far the time of day is ahead of the clock of try_next(), which does not step: NotBefore is a time of day.
+  [[nodiscard]] schedev_status try_set_time_of_day_ahead(std::chrono::milliseconds ahead) {
+    return schedev_session_set_time_of_day_ahead(c_.get(), ahead.count());
+  }
+
+  /// What each event waits for, in the order of try_events().
+  result<std::vector<scheduled_events::waiting>> try_waiting(millis_point now) const {
+    std::vector<scheduled_events::waiting> all;
+    schedev_waiting one{};
+    schedev_status status = SCHEDEV_OK;
+    while ((status = schedev_session_waiting(c_.get(), all.size(), detail::millis(now), &one)) == SCHEDEV_OK) {
+      all.emplace_back(one);
+    }
+    return detail::value_if(status == SCHEDEV_END ? SCHEDEV_OK : status, std::move(all));
+  }
   /// The ids of the events that the recovery of this machine is for.
   result<std::vector<std::string>> try_recovering() const { return ids_of(schedev_session_recovering); }
   /// Since when this machine is out of service; nothing if it is in service.
@@ -689,8 +1466,9 @@ public:
 
 #if SCHEDEV_EXCEPTIONS
   step::any next(millis_point now) { return detail::checked(try_next(now)); }
-  std::optional<std::string> step_json(const document *newest = nullptr) const {
-    return detail::checked(try_step_json(newest));
+  std::optional<std::string> step_json(const document *newest = nullptr,
+                                       const machine &machine = scheduled_events::machine()) const {
+    return detail::checked(try_step_json(newest, machine));
   }
   outcome on_response(const response &received, millis_point now) {
     return detail::checked(try_on_response(received, now));
@@ -707,7 +1485,10 @@ public:
     return detail::checked(try_gate_answered(attempt, given, now));
   }
   void set_names(const names &mine) { detail::check(try_set_names(mine)); }
+  void set_policy(const policy &rules) { detail::check(try_set_policy(rules)); }
   void set_machine_id(std::string_view id) { detail::check(try_set_machine_id(id)); }
+  void set_time_of_day_ahead(std::chrono::milliseconds ahead) { detail::check(try_set_time_of_day_ahead(ahead)); }
+  std::vector<scheduled_events::waiting> waiting(millis_point now) const { return detail::checked(try_waiting(now)); }
   std::vector<std::string> recovering() const { return detail::checked(try_recovering()); }
   std::optional<millis_point> out_of_service_since() const { return detail::checked(try_out_of_service_since()); }
   std::optional<millis_point> advice_unseen_since() const { return detail::checked(try_advice_unseen_since()); }
@@ -730,6 +1511,9 @@ private:
   }
 
   schedev_status begin(const config &options) {
+    if (!options.last_call.valid_) {
+      return SCHEDEV_ERROR_ARGUMENT;
+    }
     const schedev_policy policy = options.policy.c();
     const schedev_names names = options.names.c();
     const auto interval = options.interval.count();
@@ -744,8 +1528,8 @@ private:
     c.recover_all = options.recover_all;
     c.machine_id = detail::view(options.machine_id);
     c.boot_id = detail::view(options.boot_id);
-    c.last_call_seconds = options.last_call_seconds;
-    c.prepare_retries = options.prepare_retries;
+    c.last_call_seconds = options.last_call.seconds_;
+    c.prepare_retries = options.prepare_retries.value_or(SCHEDEV_PREPARE_RETRIES_UNLIMITED);
     c.source = static_cast<std::uint32_t>(options.source);
     c.api_version = detail::view(options.api_version);
     c.needs_advice = options.needs_advice;
@@ -772,7 +1556,7 @@ private:
     case SCHEDEV_STEP_PREPARE:
       return step::prepare{tracked_event(c.event), c.attempt, c.by_last_call};
     case SCHEDEV_STEP_RECOVER:
-      return step::recover{tracked_event(c.event), c.attempt, c.session != nullptr};
+      return step::recover{tracked_event(c.event), c.attempt, c.own};
     case SCHEDEV_STEP_GATE:
       return step::gate{tracked_event(c.event), static_cast<gate_phase>(c.gate_phase), c.attempt};
     case SCHEDEV_STEP_CANCEL:
@@ -818,6 +1602,254 @@ private:
   std::unique_ptr<schedev_notification_order> order_;
   schedev_step step_{};
 };
+
+// ---- Notification profiles of a scale set ----
+
+/// A rule of Azure by which a profile or its time-out is refused.
+enum class profile_rule : std::uint32_t {
+  none = 0,
+  iso_8601_duration = SCHEDEV_PROFILE_RULE_ISO_8601_DURATION,
+  at_least_5_minutes = SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES,
+  at_most_15_minutes = SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES,
+  exactly_15_minutes = SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES,
+  not_on_spot = SCHEDEV_PROFILE_RULE_NOT_ON_SPOT,
+  compute_api_version = SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION,
+};
+
+inline std::string_view word(profile_rule value) {
+  return schedev_profile_rule_word(static_cast<std::uint32_t>(value));
+}
+
+/// Why a profile or its time-out is refused.
+struct profile_failure {
+  schedev_status status = SCHEDEV_ERROR_PROFILE;
+  schedev_error detail{};
+
+  /// The rule of Azure; profile_rule::none if `status` is not SCHEDEV_ERROR_PROFILE.
+  profile_rule rule() const noexcept { return static_cast<profile_rule>(detail.kind); }
+  std::string message() const {
+    return status == SCHEDEV_ERROR_PROFILE ? schedev_error_message(&detail)
+                                           : schedev_status_message(static_cast<std::uint32_t>(status));
+  }
+};
+
+#if SCHEDEV_EXCEPTIONS
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wweak-vtables"
+#endif
+/// Thrown if a profile or its time-out is refused.
+class profile_error : public error {
+public:
+  explicit profile_error(const profile_failure &failure)
+      : error(failure.status, failure.message()), failure_(failure) {}
+  const profile_failure &failure() const noexcept { return failure_; }
+
+private:
+  profile_failure failure_;
+};
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+#endif
+
+namespace detail {
+
+#if SCHEDEV_EXCEPTIONS
+template <class Value> Value accepted(result<Value, profile_failure> either) {
+  if (!either) {
+    throw profile_error(either.error());
+  }
+  return std::move(either).value();
+}
+#endif
+
+/// The seconds of a time-out. One that no uint32_t holds becomes one that is refused for the same reason.
+inline std::uint32_t timeout_seconds(std::chrono::seconds timeout) noexcept {
+  const std::chrono::seconds least(0), most(UINT32_MAX);
+  return static_cast<std::uint32_t>((timeout < least ? least : timeout > most ? most : timeout).count());
+}
+
+using parse_timeout = schedev_status (*)(const char *, std::size_t, std::uint32_t *, schedev_error *);
+
+inline result<std::chrono::seconds, profile_failure> timeout(parse_timeout parse, std::string_view text) {
+  profile_failure failure;
+  std::uint32_t seconds = 0;
+  failure.status = parse(text.data(), text.size(), &seconds, &failure.detail);
+  if (failure.status != SCHEDEV_OK) {
+    return failure;
+  }
+  return std::chrono::seconds(seconds);
+}
+
+/// Calls `write(buffer, capacity, &needed, &error)`.
+template <class Write> result<std::string, profile_failure> profile_text(Write write) {
+  profile_failure failure;
+  auto text = written(
+      [&](char *out, std::size_t size, std::size_t *needed) { return write(out, size, needed, &failure.detail); });
+  if (!text) {
+    failure.status = text.error();
+    return failure;
+  }
+  return std::move(text).value();
+}
+
+} // namespace detail
+
+/// Parses the time-out of a Terminate event, such as "PT10M": 5 to 15 minutes in ISO 8601.
+inline result<std::chrono::seconds, profile_failure> try_parse_terminate_timeout(std::string_view text) {
+  return detail::timeout(schedev_terminate_timeout_parse, text);
+}
+
+/// Parses the time-out of an OS image event, which can only be 15 minutes.
+inline result<std::chrono::seconds, profile_failure> try_parse_os_image_timeout(std::string_view text) {
+  return detail::timeout(schedev_os_image_timeout_parse, text);
+}
+
+/// Formats the time-out of a Terminate event in ISO 8601.
+inline result<std::string, profile_failure> try_format_terminate_timeout(std::chrono::seconds timeout) {
+  return detail::profile_text([&](char *out, std::size_t size, std::size_t *needed, schedev_error *error) {
+    return schedev_terminate_timeout_format(detail::timeout_seconds(timeout), out, size, needed, error);
+  });
+}
+
+/// Whether something is announced, and how long its event waits for its approval.
+struct notification_profile {
+  bool enable = false;
+  /// 5 to 15 minutes for deletions, 15 minutes for OS images; without it, the JSON has none, and Azure takes 5 minutes for
+  /// deletions.
+  std::optional<std::chrono::seconds> not_before_timeout{};
+
+  /// Checks that a scale set accepts the profile for deletions: `is_spot` is whether its instances are Spot machines, and
+  /// `api_version` the version of the compute API. The value is true.
+  result<bool, profile_failure> try_check_terminate(bool is_spot, std::string_view api_version) const {
+    profile_failure failure;
+    const schedev_notification_profile profile = c();
+    failure.status =
+        schedev_terminate_check(&profile, is_spot, api_version.data(), api_version.size(), &failure.detail);
+    if (failure.status != SCHEDEV_OK) {
+      return failure;
+    }
+    return true;
+  }
+#if SCHEDEV_EXCEPTIONS
+  void check_terminate(bool is_spot, std::string_view api_version) const {
+    (void)detail::accepted(try_check_terminate(is_spot, api_version));
+  }
+#endif
+  schedev_notification_profile c() const noexcept {
+    const auto timeout = not_before_timeout.value_or(std::chrono::seconds(0));
+    return {sizeof(schedev_notification_profile), detail::timeout_seconds(timeout), not_before_timeout.has_value(),
+            enable};
+  }
+};
+
+/// Writes scheduledEventsProfile of the REST API. A profile that is not there is left out.
+inline result<std::string, profile_failure>
+try_notification_json(const std::optional<notification_profile> &terminate,
+                      const std::optional<notification_profile> &os_image = std::nullopt) {
+  const schedev_notification_profile deletions = terminate.value_or(notification_profile()).c();
+  const schedev_notification_profile images = os_image.value_or(notification_profile()).c();
+  return detail::profile_text([&](char *out, std::size_t size, std::size_t *needed, schedev_error *error) {
+    return schedev_notification_json(terminate ? &deletions : nullptr, os_image ? &images : nullptr, out, size, needed,
+                                     error);
+  });
+}
+
+#if SCHEDEV_EXCEPTIONS
+inline std::chrono::seconds parse_terminate_timeout(std::string_view text) {
+  return detail::accepted(try_parse_terminate_timeout(text));
+}
+inline std::chrono::seconds parse_os_image_timeout(std::string_view text) {
+  return detail::accepted(try_parse_os_image_timeout(text));
+}
+inline std::string format_terminate_timeout(std::chrono::seconds timeout) {
+  return detail::accepted(try_format_terminate_timeout(timeout));
+}
+inline std::string notification_json(const std::optional<notification_profile> &terminate,
+                                     const std::optional<notification_profile> &os_image = std::nullopt) {
+  return detail::accepted(try_notification_json(terminate, os_image));
+}
+#endif
+
+// ---- Streams ----
+
+/// Writes the word of an enumeration.
+template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>, class = decltype(word(std::declval<Enum>()))>
+std::ostream &operator<<(std::ostream &out, Enum value) {
+  return out << word(value);
+}
+
+/// Writes a text that is safe to print. The stream fails if the bytes are not UTF-8.
+inline std::ostream &operator<<(std::ostream &out, const text &value) {
+  const auto printable = value.try_printable();
+  if (!printable) {
+    out.setstate(std::ios_base::failbit);
+    return out;
+  }
+  return out << *printable;
+}
+
+namespace detail {
+
+inline void write_event(std::ostream &out, const text &type, const text &id, event_status status,
+                        const std::optional<seconds_point> &not_before) {
+  out << (type.empty() ? text("event") : type) << ' ' << id << ": " << status;
+  if (not_before) {
+    out << ", not before " << to_string(*not_before);
+  }
+}
+
+} // namespace detail
+
+/// Writes a line such as "Reboot C7061BAC: Scheduled, not before 2022-04-11T22:26:58Z".
+inline std::ostream &operator<<(std::ostream &out, const event &value) {
+  detail::write_event(out, value.type_text().value_or(text()), value.id(), value.status(), value.not_before());
+  return out;
+}
+inline std::ostream &operator<<(std::ostream &out, const tracked_event &value) {
+  detail::write_event(out, value.type_text(), value.id(), value.status(), value.not_before());
+  return out;
+}
+
+/// Writes a line such as "approve, short interruption".
+inline std::ostream &operator<<(std::ostream &out, const decision &value) {
+  return out << value.action() << ", " << value.message();
+}
+
+/// Writes a line such as "event 0, NotBefore: unreadable-time".
+inline std::ostream &operator<<(std::ostream &out, const problem &value) {
+  if (const auto index = value.event_index()) {
+    out << "event " << *index << ", ";
+  }
+  if (value.member() != member::none) {
+    out << value.member() << ": ";
+  }
+  return out << value.kind();
+}
+
+/// Writes a line such as "1:12: expected a value, found the end of the document".
+inline std::ostream &operator<<(std::ostream &out, const parse_failure &value) {
+  return out << value.line() << ':' << value.column() << ": " << value.message();
+}
+inline std::ostream &operator<<(std::ostream &out, const profile_failure &value) { return out << value.message(); }
+
+/// Writes a line such as "poll-failed, status 503".
+inline std::ostream &operator<<(std::ostream &out, const outcome &value) {
+  out << value.kind();
+  if (value.cause() != cause::none) {
+    out << ", " << value.cause();
+  }
+  if (const auto status = value.http_status()) {
+    out << ' ' << *status;
+  }
+  return out;
+}
+
+/// Writes a line such as "Reboot C7061BAC: Scheduled; waits for preparation".
+inline std::ostream &operator<<(std::ostream &out, const waiting &value) {
+  return out << value.event() << "; waits for " << value.waits_for();
+}
 
 } // namespace scheduled_events
 

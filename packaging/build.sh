@@ -8,6 +8,7 @@
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
 #   wheel            the Python wheel for this machine's processor, and the source distribution
 #   wheel-aarch64    the wheel for glibc and ARM64
+#   wheel-aarch64-musl   the wheel for musl and ARM64
 #   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
@@ -379,6 +380,10 @@ for part; do
     wheel-aarch64)
         python_tools
         wheel aarch64 gnu manylinux2014
+        ;;
+    wheel-aarch64-musl)
+        python_tools
+        wheel aarch64 musl musllinux_1_2
         ;;
     wheels)
         python_tools

@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use scheduled_events::hooks;
-use scheduled_events::imds::{AUTO_API_VERSION, Imds};
+use scheduled_events::imds::Imds;
 use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{
-    Completion, Host, Note, Poll, Reply, StopReason, WatchStatus, Watcher, WatcherHandle,
-    WatcherOptions,
+    Completion, GateReply, Host, Note, Poll, PrepareReply, RecoverReply, StopReason, WatchStatus,
+    Watcher, WatcherHandle,
 };
-use scheduled_events_core::{Action, Change, GatePhase, Policy};
+use scheduled_events_core::{Action, Change, Policy};
 use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig};
 
 use crate::args::DoctorArgs;
@@ -79,11 +79,12 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
         .map(|event| event.notice)
         .min();
     let config = ServerConfig::new(played)
+        .without_verdict()
         .newest_api_version(ADVICE_API_VERSION)
         .vm_name(name.clone());
     let server = Server::start(config)
         .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
-    let imds = Imds::new(&server.url(), AUTO_API_VERSION, false).map_err(CommandError::usage)?;
+    let imds = Imds::new(&server.url()).map_err(CommandError::usage)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     let printer = RecordPrinter::new(&watch.output, watch.log.verbose, Stamp::Time);
     printer.message(&format!(
@@ -94,17 +95,16 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
     if watch.gate.is_some() {
         printer.message("the gate is not asked: it would hold back other machines");
     }
-    let options = WatcherOptions {
-        vm_names: vec![name],
-        policy,
-        advice: crate::watch::needs_advice(&watch.on),
-        interval: watch.interval.min(Duration::from_secs(1)),
+    let builder = Watcher::builder()
+        .imds(imds)
+        .vm_names([name])
+        .policy(policy)
+        .advice(crate::watch::needs_advice(&watch.on))
+        .interval(watch.interval.min(Duration::from_secs(1)))
         // A repetition would show the same.
-        prepare_retries: watch.prepare_retries.or(Some(0)),
-        recover_all: watch.recover_all,
-        until_idle: true,
-        ..WatcherOptions::default()
-    };
+        .prepare_retries(watch.prepare_retries.or(Some(0)))
+        .recover_all(watch.recover_all)
+        .until_idle(true);
     let mut inner = CommandHost::new(printer);
     let units = watch
         .prepare
@@ -121,7 +121,7 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
     inner.recover = watch.recover;
     inner.prepare_timeout = watch.prepare_timeout;
     inner.on = watch.on;
-    let mut watcher = Watcher::new(imds, options, None).map_err(CommandError::usage)?;
+    let mut watcher = builder.build().map_err(CommandError::usage)?;
     patiently(hooks::reserve_thread)?;
     stop_on_signals(&watcher.handle(), None)?;
     let mut host = RehearsalHost {
@@ -137,7 +137,7 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
         start_at: None,
         event: None,
     };
-    let ended = watcher.run(&mut host);
+    let ended = watcher.run_with(&mut host);
     host.inner.printer.finish();
     host.inner.stop();
     let mut findings = host.findings(notice, ended, [has_prepare, has_recover, has_on]);
@@ -430,18 +430,18 @@ impl Host for RehearsalHost {
         diagnose(note.severity().word(), &note.to_string());
     }
 
-    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
         self.prepare.begin();
-        self.inner.prepare(event, time_left, reply);
+        self.inner.prepare(event, reply);
     }
 
-    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
         self.recover.begin();
         self.inner.recover(events, reply);
     }
 
-    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
-        self.inner.gate(event, phase, reply);
+    fn gate(&mut self, event: &EventRecord, reply: GateReply) {
+        self.inner.gate(event, reply);
     }
 
     fn cancel(&mut self, attempt: u32) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use scheduled_events::clock::Clock;
-use scheduled_events::imds::{API_VERSION, Imds};
+use scheduled_events::imds::Imds;
 use scheduled_events::session::{EventRecords, OwnedStep, with_report};
 use scheduled_events_core::{
     Action, Document, Policy, Preparation, Response, Rule, Session, SessionConfig, VmNames,
@@ -16,7 +16,7 @@ use scheduled_events_core::{
 
 /// Runs until an event was seen and none is left. Returns what was done.
 pub(crate) fn run(url: &str, name: &str, state: &str) -> Result<Vec<String>, Box<dyn Error>> {
-    let (imds, clock, names) = (Imds::new(url, API_VERSION, false)?, Clock::start(), [name]);
+    let (imds, clock, names) = (Imds::new(url)?, Clock::start(), [name]);
     let names = VmNames::new(&names);
     let config = SessionConfig {
         policy: Policy::new(&[Rule::new(Action::Prepare)])?,

@@ -22,24 +22,22 @@ use crate::watch::WatcherError;
 /// use std::path::Path;
 ///
 /// use scheduled_events::files::lock::LockError;
-/// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
 /// use scheduled_events::policy_file::load;
-/// use scheduled_events::state::{StateFile, StateFileError};
-/// use scheduled_events::watch::{Watcher, WatcherOptions};
+/// use scheduled_events::state::StateFileError;
+/// use scheduled_events::watch::{Watcher, WatcherError};
 ///
 /// fn watcher(state: &Path) -> Result<Watcher, scheduled_events::Error> {
-///     let options = WatcherOptions { policy: load("sample")?, ..WatcherOptions::default() };
-///     Ok(Watcher::new(Imds::new(ENDPOINT, API_VERSION, false)?, options, Some(StateFile::open(state)?))?)
+///     Ok(Watcher::builder().policy(load("sample")?).state_file(state).build()?)
 /// }
 ///
 /// # let folder = std::env::temp_dir().join(format!("error-example-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// let path = folder.join("state");
 /// let first = watcher(&path)?;
-/// let Err(scheduled_events::Error::StateFile(StateFileError::Lock(LockError::InUse { process, .. }))) = watcher(&path) else {
+/// let Err(scheduled_events::Error::Watcher(WatcherError::StateFile(error))) = watcher(&path) else {
 ///     panic!("two watchers have one state file");
 /// };
-/// assert_eq!(process, Some(std::process::id()));
+/// assert!(matches!(error, StateFileError::Lock(LockError::InUse { process, .. }) if process == Some(std::process::id())));
 /// # drop(first);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

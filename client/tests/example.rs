@@ -18,6 +18,6 @@ fn the_example_host_prepares_approves_and_recovers() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert_eq!(words, ["prepare", "approve", "recover"], "{done:?}");
-    assert!(server.verdict(0).is_clean(), "{:?}", server.verdict(0));
+    server.finish().assert_clean();
     std::fs::remove_file(state).expect("a state file");
 }

@@ -152,5 +152,5 @@ pub use session::{
     Session, SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step, Untracked,
     Waiting, WaitsFor, WouldPrepare, limits, snapshot_length,
 };
-pub use time::{UnixMillis, UnixSeconds};
+pub use time::{TickClock, UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

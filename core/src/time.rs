@@ -1,6 +1,8 @@
 //! Times: parsing, writing, and arithmetic.
 
 use core::fmt;
+use core::ops::{Add, AddAssign};
+use core::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
@@ -142,15 +144,20 @@ impl<'de> Deserialize<'de> for UnixSeconds {
 
 /// A time in milliseconds since 1970-01-01T00:00:00Z, for the timing of requests.
 ///
-/// A [`Session`](crate::Session) needs a clock that never steps: read the wall clock once, then add the time that a
-/// monotonic clock has measured since. Arithmetic saturates.
+/// A [`Session`](crate::Session) needs a clock that never steps: read the wall clock once, then add the [`Duration`] that a
+/// monotonic clock has measured since, such as `Instant::elapsed`. [`TickClock`] does so with a counter of milliseconds that wraps.
+/// Arithmetic saturates.
 ///
 /// ```
+/// use core::time::Duration;
+///
 /// use scheduled_events_core::{UnixMillis, UnixSeconds};
 ///
 /// let start = UnixMillis::from(UnixSeconds(1_600_000_000));
-/// let now = start.plus(2_500);
+/// let now = start + Duration::from_millis(2_500);
 /// assert_eq!(now.millis_since(start), 2_500);
+/// assert_eq!(start + Duration::MAX, UnixMillis(i64::MAX));
+/// assert_eq!(start.checked_add(Duration::MAX), None);
 /// assert_eq!(start.millis_since(now), 0);
 /// assert_eq!(now.seconds(), UnixSeconds(1_600_000_002));
 /// ```
@@ -180,7 +187,13 @@ impl UnixMillis {
         Some(seconds.plus(millis))
     }
 
-    /// The time `millis` milliseconds later.
+    /// The time that much later, in whole milliseconds; `None` if it cannot be represented. `+` saturates instead.
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let millis = i64::try_from(duration.as_millis()).ok()?;
+        self.0.checked_add(millis).map(Self)
+    }
+
+    /// The time `millis` milliseconds later. A counter of milliseconds in a `u32` wraps after 49.7 days; see [`TickClock`].
     #[must_use]
     pub const fn plus(self, millis: u32) -> Self {
         Self(self.0.saturating_add(millis as i64))
@@ -204,6 +217,51 @@ impl UnixMillis {
 impl From<UnixSeconds> for UnixMillis {
     fn from(seconds: UnixSeconds) -> Self {
         Self(seconds.0.saturating_mul(1000))
+    }
+}
+
+impl Add<Duration> for UnixMillis {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        self.checked_add(duration).unwrap_or(Self(i64::MAX))
+    }
+}
+
+impl AddAssign<Duration> for UnixMillis {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = self.add(duration);
+    }
+}
+
+/// The clock of a machine that counts milliseconds since its start in 32 bits: the counter wraps after 49.7 days, and the time
+/// goes on.
+///
+/// ```
+/// use scheduled_events_core::{TickClock, UnixMillis};
+///
+/// // The time of day was learned when the counter was about to wrap.
+/// let mut clock = TickClock::new(UnixMillis(1_600_000_000_000), u32::MAX);
+/// assert_eq!(clock.now(u32::MAX), UnixMillis(1_600_000_000_000));
+/// assert_eq!(clock.now(1_499), UnixMillis(1_600_000_001_500));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickClock {
+    now: UnixMillis,
+    ticks: u32,
+}
+
+impl TickClock {
+    /// A clock that shows `now` when the counter shows `ticks`.
+    pub const fn new(now: UnixMillis, ticks: u32) -> Self {
+        Self { now, ticks }
+    }
+
+    /// The time when the counter shows `ticks`. To be called at least once in 49 days, as each poll does.
+    pub const fn now(&mut self, ticks: u32) -> UnixMillis {
+        self.now = self.now.plus(ticks.wrapping_sub(self.ticks));
+        self.ticks = ticks;
+        self.now
     }
 }
 
@@ -531,6 +589,31 @@ mod tests {
 
     fn shown(text: &str) -> Option<std::string::String> {
         UnixSeconds::parse(text).map(|moment| moment.to_string())
+    }
+
+    #[test]
+    fn a_clock_of_32_bits_goes_on_when_it_wraps() {
+        let day = Duration::from_secs(24 * 3600);
+        let start = UnixMillis(1_600_000_000_000);
+        let mut clock = TickClock::new(start, 0);
+        for days in 1..200_u32 {
+            let ticks = 86_400_000_u32.wrapping_mul(days);
+            assert_eq!(clock.now(ticks), start + day * days, "{days} days");
+        }
+    }
+
+    #[test]
+    fn a_sum_beyond_all_time_saturates_or_is_none() {
+        let last = UnixMillis(i64::MAX);
+        let millisecond = Duration::from_millis(1);
+        assert_eq!(
+            (last + millisecond, last.checked_add(millisecond)),
+            (last, None)
+        );
+        let mut time = UnixMillis(i64::MIN);
+        time += Duration::from_micros(1_999);
+        assert_eq!(time, UnixMillis(i64::MIN + 1));
+        assert_eq!(time + Duration::MAX, last);
     }
 
     #[test]

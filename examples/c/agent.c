@@ -34,7 +34,8 @@ static struct command commands[COMMANDS_MAX];
 static schedev_session *session;
 static schedev_document document;
 static bool has_document;
-static int64_t ask_id_at = -1; /* When to request the machine's id again; -1 if it is known, or is being requested. */
+static schedev_machine machine; /* For the records. */
+static int64_t ask_id_at = -1;  /* When to request the machine's id again; -1 if it is known, or is being requested. */
 
 /* Ends the program if a call with correct arguments fails. */
 static void check(schedev_status status) {
@@ -118,7 +119,12 @@ static void identify(const struct answer *answer) {
     ask_id_at = failures < sizeof pauses / sizeof *pauses ? now_ms() + pauses[failures++] : -1;
     return;
   }
+  static char vm_id[64];
   check_state(schedev_session_set_machine_id(session, id));
+  if (id.len <= sizeof vm_id) {
+    memcpy(vm_id, id.data, id.len);
+    machine.vm_id = (schedev_text){vm_id, id.len, false};
+  }
 }
 
 /* Passes an answer about events to the session. */
@@ -154,9 +160,9 @@ static void log_step(const schedev_step *step) {
   static char record[SCHEDEV_STEP_JSON_MAX_BYTES]; /* Enough unless texts of the document are very long. */
   size_t len = 0;
   const schedev_document *known = has_document ? &document : NULL;
-  schedev_status status = schedev_step_json(step, known, record, sizeof record, &len);
+  schedev_status status = schedev_step_json(step, known, &machine, record, sizeof record, &len);
   if (status == SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
-    status = schedev_step_json(step, NULL, record, sizeof record, &len);
+    status = schedev_step_json(step, NULL, &machine, record, sizeof record, &len);
   }
   if (status == SCHEDEV_OK) {
     printf("%s\n", record);
@@ -182,6 +188,7 @@ int main(int argc, char **argv) {
 
   const schedev_text name = schedev_text_from(argv[2]);
   const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
+  machine.name = name;
   const schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* Every event of this machine. */
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   policy.rules = &prepare;

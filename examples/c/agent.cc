@@ -36,8 +36,10 @@ se::millis_point now() { return se::millis_point(milliseconds(now_ms())); }
 /// Performs the steps of a session.
 class agent {
 public:
-  agent(const char *endpoint, const char *prepare, const char *recover, const se::session::config &config)
+  agent(const char *endpoint, std::string_view name, const char *prepare, const char *recover,
+        const se::session::config &config)
       : prepare_(prepare), recover_(recover), session_(config) {
+    machine_.name = name;
     if (!requests_open(endpoint)) {
       throw std::runtime_error("libcurl cannot start");
     }
@@ -65,7 +67,7 @@ public:
         requests_send_id();
       }
       const auto step = session_.next(now());
-      if (const auto record = session_.step_json(document_ ? &*document_ : nullptr)) {
+      if (const auto record = session_.step_json(document_ ? &*document_ : nullptr, machine_)) {
         std::cout << *record << std::endl;
       }
       save();
@@ -135,7 +137,7 @@ private:
     made.status = answer.http_status;
     made.body = {answer.body, answer.body_len};
     if (answer.retry_after_seconds > 0) {
-      made.retry_after_seconds = answer.retry_after_seconds;
+      made.retry_after = std::chrono::seconds(answer.retry_after_seconds);
     }
     return made;
   }
@@ -151,7 +153,8 @@ private:
   void identify(const answer &answer) {
     constexpr std::array<milliseconds, 3> pauses{1s, 8s, 60s};
     if (answer.code == CURLE_OK) {
-      check_state(session_.try_set_machine_id({answer.body, answer.body_len}));
+      machine_.vm_id.assign(answer.body, answer.body_len);
+      check_state(session_.try_set_machine_id(machine_.vm_id));
     } else if (id_failures_ < pauses.size()) {
       ask_id_at_ = now() + pauses.at(id_failures_++);
     }
@@ -177,6 +180,7 @@ private:
 
   const char *prepare_, *recover_;
   se::session session_;
+  se::machine machine_{}; // For the records.
   std::string newest_{};
   std::optional<se::document> document_{}; // A view of newest_.
   std::optional<se::millis_point> ask_id_at_{};
@@ -198,8 +202,8 @@ int run(char **arguments) {
   config.policy = se::policy({prepare});
   config.names = se::names({arguments[2]});
   config.seed = std::random_device()();
-  config.boot_id = {boot_id.data(), static_cast<std::size_t>(std::max<ssize_t>(boot_id_len, 0))};
-  agent agent(arguments[1], arguments[4], arguments[5], config);
+  config.boot_id.assign(boot_id.data(), static_cast<std::size_t>(std::max<ssize_t>(boot_id_len, 0)));
+  agent agent(arguments[1], arguments[2], arguments[4], arguments[5], config);
 
   std::string state(SCHEDEV_STATE_READ_BYTES, '\0');
   ssize_t len = -1;

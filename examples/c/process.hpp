@@ -29,7 +29,7 @@ public:
   /// Returns false if the program cannot be started.
   bool start(const char *path, const scheduled_events::tracked_event &event, std::uint32_t attempt, bool recovers,
              std::chrono::milliseconds timeout) {
-    const std::string id(event.id()), type(event.type_text());
+    const std::string id = event.id().str(), type = event.type_text().str();
     program started{};
     if (!program_start(&started, path, id.c_str(), type.c_str(), timeout.count())) {
       return false;

@@ -123,7 +123,7 @@ static void notify(const schedev_step *step) {
   (void)snprintf(n.message, sizeof n.message, "%s %s, not before %s, event %s", n.type_instance,
                  schedev_change_word(step->change), time, id);
   bool parsed = schedev_document_parse(body, body_len, &document, NULL) == SCHEDEV_OK;
-  if (schedev_step_json(step, parsed ? &document : NULL, record, sizeof record, &len) == SCHEDEV_OK) {
+  if (schedev_step_json(step, parsed ? &document : NULL, NULL, record, sizeof record, &len) == SCHEDEV_OK) {
     plugin_notification_meta_add_string(&n, "record", record);
   }
   plugin_dispatch_notification(&n);

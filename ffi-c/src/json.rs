@@ -16,11 +16,19 @@ use crate::status::schedev_status::SCHEDEV_ERROR_INTERNAL;
 
 /// Writes a record as JSON into the caller's buffer.
 pub(crate) fn fill_json(buffer: Buffer<'_>, record: &impl Serialize) -> boundary::Result {
+    fill_with(buffer, |output| write_json(output, record))
+}
+
+/// Writes what `write` writes into the caller's buffer. It is called twice, first to count the bytes.
+pub(crate) fn fill_with(
+    buffer: Buffer<'_>,
+    write: impl Fn(&mut dyn Write) -> fmt::Result,
+) -> boundary::Result {
     let mut counter = Counter(0);
-    write_json(&mut counter, record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+    write(&mut counter).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
     buffer.fill_text(counter.0, |target| {
         let mut writer = BufferWriter { rest: target };
-        write_json(&mut writer, record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+        write(&mut writer).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
         Ok(counter.0)
     })
 }

@@ -53,6 +53,7 @@ pub use record::*;
 pub use session::notified::*;
 pub use session::snapshot::*;
 pub use session::step::*;
+pub use session::waiting::*;
 pub use session::*;
 pub use spot::*;
 pub use status::*;

@@ -19,11 +19,11 @@ use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
 use crate::session::step::schedev_step;
 use crate::session::step::schedev_step_kind::*;
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
-use crate::text::core_text;
+use crate::text::{core_text, schedev_text};
 use crate::tracker::{change_of, schedev_tracked_event};
 
-/// The largest record of a step, in bytes, its NUL included: a recovery from SCHEDEV_SESSION_EVENTS_MAX events whose ids are
-/// of control characters. Other records have less than 1024 bytes.
+/// The largest record of a step without a document and a schedev_machine, in bytes, its NUL included: a recovery from
+/// SCHEDEV_SESSION_EVENTS_MAX events whose ids are of control characters. Other records have less than 1024 bytes.
 pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 26_624;
 
 // Each byte of an id takes at most six bytes, and each id two quotes and a comma.
@@ -35,6 +35,18 @@ const _: () = assert!(
 /// More than the bytes of each record without its `event_ids`.
 const OTHER_MAX_BYTES: usize = 1024;
 
+/// The machine that records are of, for schedev_step_json(). Zero it before you fill it in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct schedev_machine {
+    /// Its name, as Resources spell it: the response to SCHEDEV_NAME_PATH. Empty if it is unknown.
+    pub name: schedev_text,
+    /// Its vmId: the response to SCHEDEV_VM_ID_PATH. Empty if it is unknown.
+    pub vm_id: schedev_text,
+    /// For later versions: zero.
+    pub reserved: [u64; 4],
+}
+
 /// Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
 /// --json` emits it. docs/use/records.md describes the members.
 ///
@@ -42,22 +54,26 @@ const OTHER_MAX_BYTES: usize = 1024;
 /// others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
 /// is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
 /// resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
-/// "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
+/// "recover" is null, because the step is their beginning. Each record ends with "time", and with "machine" and "vm_id" as far as
+/// machine has them. Control characters, invisible characters and those that change the
 /// direction of text are escaped, so that the record is safe to print.
 ///
 /// @param step      a step from schedev_session_next(), before the next call that changes the session.
 /// @param document  the newest document; NULL if it is not at hand.
+/// @param machine   this machine, whose texts have no escapes; NULL if it is unknown.
 /// @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
-/// @param capacity  the size of the buffer in bytes; without a document, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+/// @param capacity  the size of the buffer in bytes; without a document and a
+///                  machine, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
 /// @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
-///         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed, or
-///         if the document is not initialised.
+///         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed,
+///         if the document is not initialised, or if a text of the machine has escapes or is not UTF-8.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_step_json(
     step: *const schedev_step,
     document: *const schedev_document,
+    machine: *const schedev_machine,
     buffer: *mut c_char,
     capacity: usize,
     needed: *mut usize,
@@ -69,6 +85,15 @@ pub unsafe extern "C" fn schedev_step_json(
             None
         } else {
             Some(checked!(object(document)))
+        };
+        let (machine, vm_id) = if machine.is_null() {
+            (None, None)
+        } else {
+            let machine: &schedev_machine = checked!(input(machine));
+            zero(&machine.reserved)?;
+            let (name, vm_id) = (&machine.name, &machine.vm_id);
+            let (name, vm_id) = (checked!(core_text(name)), checked!(core_text(vm_id)));
+            (known(name)?, known(vm_id)?)
         };
         let buffer = checked!(output_buffer(buffer, capacity, needed));
         let (event_id, event_type) = (&step.event.event_id, &step.event.event_type_text);
@@ -83,10 +108,18 @@ pub unsafe extern "C" fn schedev_step_json(
         } else {
             recovering(checked!(object(step.session)), &mut ids)
         };
-        let record =
-            record_of(step, texts, document, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
+        let time = UnixSeconds(step.now_ms.div_euclid(1000));
+        let record = record_of(step, texts, document, ids)?
+            .at(time)
+            .of_machine(machine, vm_id);
         fill_json(buffer, &record)
     })
+}
+
+/// A text that may be empty and has no escapes.
+fn known(text: Text<'_>) -> Result<Option<&str>> {
+    let plain = text.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+    Ok(Some(plain).filter(|plain| !plain.is_empty()))
 }
 
 /// The ids of the events that the recovery of this machine is for.
@@ -219,13 +252,21 @@ mod tests {
     }
 
     fn json(step: &schedev_step) -> core::result::Result<String, schedev_status> {
+        json_of(step, core::ptr::null())
+    }
+
+    fn json_of(
+        step: &schedev_step,
+        machine: *const schedev_machine,
+    ) -> core::result::Result<String, schedev_status> {
         let mut buffer = [0xa5_u8; 2 * OTHER_MAX_BYTES];
         let mut needed = 0;
-        // SAFETY: the step, the buffer and the size are alive.
+        // SAFETY: the step, the machine, the buffer and the size are alive.
         let status = unsafe {
             schedev_step_json(
                 step,
                 core::ptr::null(),
+                machine,
                 buffer.as_mut_ptr().cast(),
                 buffer.len(),
                 &raw mut needed,
@@ -236,6 +277,42 @@ mod tests {
         }
         assert_eq!(buffer[needed], 0);
         Ok(core::str::from_utf8(&buffer[..needed]).unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_record_ends_with_the_machine_as_far_as_it_is_known() {
+        let step = step(SCHEDEV_STEP_UNTRACKED);
+        let record = r#"{"record":"untracked","own":0,"others":0,"time":"2022-04-11T22:26:58Z""#;
+        let machine = |name: &'static str, vm_id: &'static str| schedev_machine {
+            name: schedev_text::plain(name),
+            vm_id: schedev_text::plain(vm_id),
+            reserved: [0; 4],
+        };
+        for (machine, expected) in [
+            (machine("", ""), "}"),
+            (machine("web\n", ""), r#","machine":"web\n"}"#),
+            (
+                machine("web_0", "02aab8a4"),
+                r#","machine":"web_0","vm_id":"02aab8a4"}"#,
+            ),
+        ] {
+            assert_eq!(
+                json_of(&step, &raw const machine),
+                Ok(format!("{record}{expected}"))
+            );
+        }
+        let mut escaped = machine("", "web\\u005f0");
+        escaped.vm_id.escaped = Flag::new(true);
+        let reserved = schedev_machine {
+            reserved: [0, 1, 0, 0],
+            ..machine("", "")
+        };
+        for refused in [escaped, reserved] {
+            assert_eq!(
+                json_of(&step, &raw const refused),
+                Err(SCHEDEV_ERROR_ARGUMENT)
+            );
+        }
     }
 
     #[test]

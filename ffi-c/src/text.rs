@@ -2,10 +2,12 @@
 
 use std::ffi::{CStr, c_char};
 
+use scheduled_events_core::record::Printable;
 use scheduled_events_core::{EventId, Text, WriteDecoded};
 
 use crate::abi::pointers::{Flag, bytes, output_buffer, utf8};
 use crate::boundary::{Result, boundary, value_boundary};
+use crate::json::fill_with;
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL};
 
 /// A view of UTF-8 bytes that are kept elsewhere, without a NUL at the end. If the length is 0, the pointer may be NULL.
@@ -162,6 +164,35 @@ pub unsafe extern "C" fn schedev_text_copy(
                 .copy_bytes_to(target)
                 .map_err(|_| SCHEDEV_ERROR_INTERNAL)?
                 .len())
+        })
+    })
+}
+
+/// Copies a text as schedev_text_copy() does, and escapes what could act on a terminal, forge a line of a log, or hide or reorder the
+/// text around it: an ESC becomes a
+/// backslash and u{1b}. Print texts of events in this form only.
+///
+/// @param text      the text.
+/// @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
+/// @param capacity  the size of the buffer in bytes.
+/// @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+///         SCHEDEV_ERROR_UTF8.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_text_copy_printable(
+    text: schedev_text,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> schedev_status {
+    boundary(|| {
+        let text = &text;
+        let text = checked!(core_text(text));
+        let buffer = checked!(output_buffer(buffer, capacity, needed));
+        fill_with(buffer, |output| {
+            text.chars()
+                .try_for_each(|char| write!(output, "{}", Printable(char.encode_utf8(&mut [0; 4]))))
         })
     })
 }

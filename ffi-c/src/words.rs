@@ -13,6 +13,7 @@ use crate::session::schedev_gate_answer::*;
 use crate::session::schedev_preparation::*;
 use crate::session::step::schedev_gate_phase::*;
 use crate::session::step::schedev_outcome_kind::*;
+use crate::session::waiting::schedev_waits_for::*;
 use crate::terminate::schedev_profile_rule::*;
 
 /// A word with NULs after it. Tables of these, unlike tables of pointers, need no relocation, which takes more bytes than most
@@ -259,6 +260,47 @@ pub extern "C" fn schedev_gate_answer_word(answer: u32) -> *const c_char {
     word(&ANSWERS, answer, c"unknown")
 }
 
+static WAITS_FOR: [(u32, Word); 14] = [
+    (SCHEDEV_WAITS_FOR_DOCUMENT as u32, padded(c"document")),
+    (SCHEDEV_WAITS_FOR_DUE_TIME as u32, padded(c"due-time")),
+    (
+        SCHEDEV_WAITS_FOR_GATE_TO_PREPARE as u32,
+        padded(c"gate-to-prepare"),
+    ),
+    (SCHEDEV_WAITS_FOR_PREPARATION as u32, padded(c"preparation")),
+    (
+        SCHEDEV_WAITS_FOR_GATE_TO_APPROVE as u32,
+        padded(c"gate-to-approve"),
+    ),
+    (SCHEDEV_WAITS_FOR_TURN as u32, padded(c"turn")),
+    (SCHEDEV_WAITS_FOR_APPROVAL as u32, padded(c"approval")),
+    (SCHEDEV_WAITS_FOR_START as u32, padded(c"start")),
+    (
+        SCHEDEV_WAITS_FOR_START_UNAPPROVED as u32,
+        padded(c"start-unapproved"),
+    ),
+    (
+        SCHEDEV_WAITS_FOR_START_UNPREPARED as u32,
+        padded(c"start-unprepared"),
+    ),
+    (
+        SCHEDEV_WAITS_FOR_CANCELLED_COMMAND as u32,
+        padded(c"cancelled-command"),
+    ),
+    (SCHEDEV_WAITS_FOR_END as u32, padded(c"end")),
+    (SCHEDEV_WAITS_FOR_WITHDRAWAL as u32, padded(c"withdrawal")),
+    (SCHEDEV_WAITS_FOR_RECOVERY as u32, padded(c"recovery")),
+];
+
+/// Returns a schedev_waits_for as a word, such as "gate-to-prepare".
+///
+/// @param waits_for  a schedev_waits_for, or any other number.
+/// @return a static string; "other" if the number has no word.
+#[unsafe(no_mangle)]
+pub extern "C" fn schedev_waits_for_word(waits_for: u32) -> *const c_char {
+    word(&WAITS_FOR, waits_for, c"other")
+}
+
 static NOTIFICATION_OUTCOMES: [(u32, Word); 3] = [
     (
         SCHEDEV_NOTIFICATION_OUTCOME_APPLIED as u32,
@@ -323,7 +365,7 @@ pub extern "C" fn schedev_profile_rule_word(rule: u32) -> *const c_char {
 mod tests {
     use scheduled_events_core::terminate::ProfileRule;
     use scheduled_events_core::{
-        EventKind, GateAnswer, GatePhase, NotificationOutcome, Scope, SourceKind,
+        EventKind, GateAnswer, GatePhase, NotificationOutcome, Scope, SourceKind, WaitsFor,
     };
 
     use super::*;
@@ -368,6 +410,7 @@ mod tests {
             all(&NOTIFICATION_OUTCOMES),
             NotificationOutcome::ALL.map(NotificationOutcome::word)
         );
+        assert_eq!(all(&WAITS_FOR), WaitsFor::ALL.map(WaitsFor::word));
         assert_eq!(all(&PROFILE_RULES), ProfileRule::ALL.map(ProfileRule::word));
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDict, PyString, PyTzInfo};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDelta, PyDict, PyString, PyTzInfo};
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
-use crate::errors;
+use crate::errors::{self, About};
 
 /// An argument of any type: what PyO3 refuses about it is an error of this package.
 pub(crate) struct Arg<T>(pub(crate) T);
@@ -68,6 +68,29 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
     }
 }
 
+/// A length of time as an argument, which may be negative: seconds, or a `timedelta`. In milliseconds.
+pub(crate) struct Offset(pub(crate) i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Offset {
+    type Error = PyErr;
+
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let seconds: f64 = if object.is_instance_of::<PyDelta>() {
+            object.call_method0("total_seconds")?.extract()?
+        } else {
+            object.extract::<Arg<f64>>()?.0
+        };
+        if !seconds.is_finite() {
+            return Err(errors::config(
+                object.py(),
+                "expected a finite number of seconds, or a timedelta",
+            ));
+        }
+        Ok(Self((seconds * 1000.0).round() as i64))
+    }
+}
+
 /// Calls `with` with the names of this machine: one str, or several.
 pub(crate) fn with_names<T>(
     names: &Bound<'_, PyAny>,
@@ -75,7 +98,10 @@ pub(crate) fn with_names<T>(
 ) -> PyResult<T> {
     match names.cast::<PyString>() {
         Ok(name) if !name.is_empty()? => Ok(with(&[&*utf8(name)?])),
-        _ => Ok(with(&names.extract::<Names>()?.borrowed())),
+        _ => {
+            let names = names.extract::<Names>().about(names.py(), "vm_names")?;
+            Ok(with(&names.borrowed()))
+        }
     }
 }
 
@@ -212,6 +238,6 @@ pub(crate) fn datetime_of_millis(
 /// The names that an argument is, checked; none for None.
 #[pyfunction]
 #[pyo3(name = "_names")]
-pub(crate) fn names(names: Option<Names>) -> Vec<String> {
-    names.unwrap_or_default().0
+pub(crate) fn names(vm_names: Option<Names>) -> Vec<String> {
+    vm_names.unwrap_or_default().0
 }

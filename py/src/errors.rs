@@ -150,6 +150,22 @@ pub(crate) fn of_argument(py: Python<'_>, error: PyErr) -> PyErr {
     }
 }
 
+/// Results of which an error can be about an argument.
+pub(crate) trait About<T> {
+    /// The error's message begins with the argument's name, as that of an argument that `PyO3` cannot convert.
+    fn about(self, py: Python<'_>, argument: &str) -> PyResult<T>;
+}
+
+impl<T> About<T> for PyResult<T> {
+    fn about(self, py: Python<'_>, argument: &str) -> PyResult<T> {
+        self.inspect_err(|error| {
+            // An exception of the interpreter has no notes before Python 3.11.
+            let note = format!("while processing '{argument}'");
+            let _ = error.value(py).call_method1("add_note", (note,));
+        })
+    }
+}
+
 /// `StateError`.
 pub(crate) fn state(py: Python<'_>, message: &str) -> PyErr {
     error(py, "StateError", message, |_| Ok(()))

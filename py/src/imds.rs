@@ -16,9 +16,9 @@ use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events::watch::Poller;
 use scheduled_events_core::{StartRequests, limits};
 
-use crate::convert::span;
+use crate::convert::{Arg, span};
 use crate::document::PyDocument;
-use crate::errors;
+use crate::errors::{self, About};
 use crate::ids::EventIds;
 
 /// How long a wait lasts before signals are checked: the longest delay of Ctrl-C.
@@ -40,18 +40,26 @@ impl PyImds {
     #[new]
     fn new(
         py: Python<'_>,
-        endpoint: Option<&str>,
-        api_version: Option<&str>,
-        timeout: Option<f64>,
-        allow_endpoint: bool,
-        user_agent: Option<&str>,
+        endpoint: Option<Arg<String>>,
+        api_version: Option<Arg<String>>,
+        timeout: Option<Arg<f64>>,
+        allow_endpoint: Arg<bool>,
+        user_agent: Option<Arg<String>>,
         trace: bool,
     ) -> PyResult<Self> {
         let (endpoint, version) = (
-            endpoint.unwrap_or(ENDPOINT),
-            api_version.unwrap_or(API_VERSION),
+            endpoint.as_ref().map_or(ENDPOINT, |endpoint| &endpoint.0),
+            api_version
+                .as_ref()
+                .map_or(API_VERSION, |version| &version.0),
         );
-        let transport = Imds::new(endpoint, version, allow_endpoint).map_err(|error| {
+        let transport = if allow_endpoint.0 {
+            Imds::at_any_endpoint(endpoint)
+        } else {
+            Imds::new(endpoint)
+        };
+        let transport = transport.and_then(|imds| imds.with_api_version(version));
+        let transport = transport.map_err(|error| {
             let advice = match error {
                 ImdsError::NotLocal { .. } => "; allow_endpoint=True accepts it",
                 _ => "",
@@ -60,12 +68,13 @@ impl PyImds {
         })?;
         let transport = match user_agent {
             Some(text) => transport
-                .with_user_agent(text)
-                .map_err(|error| errors::config(py, &error.to_string()))?,
+                .with_user_agent(&text.0)
+                .map_err(|error| errors::config(py, &error.to_string()))
+                .about(py, "user_agent")?,
             None => transport,
         };
         let timeout = timeout
-            .map(|seconds| span(py, seconds, "timeout"))
+            .map(|seconds| span(py, seconds.0, "timeout"))
             .transpose()?;
         let trace = trace.then(Arc::<Mutex<Vec<String>>>::default);
         let transport = match &trace {
@@ -115,8 +124,8 @@ impl PyImds {
         }
     }
 
-    fn approve(&self, py: Python<'_>, ids: EventIds) -> PyResult<()> {
-        let (transport, timeout, body) = (self.transport.clone(), self.timeout(), body(&ids.0));
+    fn approve(&self, py: Python<'_>, events: EventIds) -> PyResult<()> {
+        let (transport, timeout, body) = (self.transport.clone(), self.timeout(), body(&events.0));
         let answer = wait_for(py, move || transport.approve(&body, timeout))?
             .map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
@@ -163,8 +172,8 @@ impl PyImds {
 /// The body of a POST that approves these events.
 #[pyfunction]
 #[pyo3(name = "_start_requests")]
-pub(crate) fn start_requests(py: Python<'_>, ids: EventIds) -> Bound<'_, PyBytes> {
-    PyBytes::new(py, &body(&ids.0))
+pub(crate) fn start_requests(py: Python<'_>, events: EventIds) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, &body(&events.0))
 }
 
 fn body(ids: &[String]) -> Vec<u8> {

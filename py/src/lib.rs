@@ -57,7 +57,7 @@ mod _native {
     #[pymodule_export]
     use crate::policy::{PyPolicy, PyRule, unpickle_policy};
     #[pymodule_export]
-    use crate::replay::{PyReplay, replay, scenarios};
+    use crate::replay::{PyFinding, PyReplay, PyVerdict, replay, scenarios};
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]

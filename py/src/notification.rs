@@ -8,7 +8,7 @@ use scheduled_events_core::{Notification, Notifications, ResourceId, Text, UnixM
 use crate::convert::{Arg, datetime_of_millis};
 use crate::document::body::Body;
 use crate::document::event::PyEvent;
-use crate::errors;
+use crate::errors::{self, About};
 use crate::ids::EventIds;
 
 /// Parses notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.
@@ -18,7 +18,7 @@ use crate::ids::EventIds;
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse_notifications(data: &Bound<'_, PyAny>) -> PyResult<PyNotifications> {
-    let (py, body) = (data.py(), Body::from_python(data)?);
+    let (py, body) = (data.py(), Body::from_python(data).about(data.py(), "data")?);
     let notifications = Notifications::parse(body.bytes());
     let notifications =
         notifications.map_err(|error| errors::parse_error(py, error, body.bytes()))?;
@@ -224,9 +224,12 @@ pub(crate) fn acknowledge_request(
     event_ids: EventIds,
 ) -> PyResult<PyRequest> {
     let resource = ResourceId::parse(Text::plain(&resource_id.0));
-    let resource = resource.map_err(|error| errors::config(py, &error.to_string()))?;
+    let resource = resource
+        .map_err(|error| errors::config(py, &error.to_string()))
+        .about(py, "resource_id")?;
     let request = acknowledge(resource, &event_ids.0)
-        .map_err(|error| errors::config(py, &error.to_string()))?;
+        .map_err(|error| errors::config(py, &error.to_string()))
+        .about(py, "event_ids")?;
     let (mut path, mut body) = (vec![0; request.path_len()], vec![0; request.body_len()]);
     let path = request
         .write_path(&mut path)

@@ -17,7 +17,7 @@ use scheduled_events_core::{
 
 use crate::convert::{Arg, Moment, Names, utf8};
 use crate::document::event::PyEvent;
-use crate::errors;
+use crate::errors::{self, About};
 use crate::words::{Enumeration, Fields};
 
 /// One rule of a policy: which events it matches, and what is done about them.
@@ -55,10 +55,13 @@ impl PyRule {
         prepare_before: Option<&Bound<'_, PyAny>>,
         scope: Arg<String>,
     ) -> PyResult<Self> {
-        let (event, source) = (
-            event.map(words).transpose()?,
-            source.map(words).transpose()?,
-        );
+        let words_of = |argument: Option<&Bound<'_, PyAny>>, name| {
+            argument.map(words).transpose().about(py, name)
+        };
+        let seconds = |argument: Option<&Bound<'_, PyAny>>, name| {
+            argument.map(duration).transpose().about(py, name)
+        };
+        let (event, source) = (words_of(event, "event")?, words_of(source, "source")?);
         let mut rule = Rule::new(known(py, "action", &action.0, &Action::ALL)?);
         if let Some(words) = &event {
             rule.event_types = EventTypes::of(&several(py, "event", words, &EventKind::ALL)?);
@@ -66,11 +69,11 @@ impl PyRule {
         if let Some(words) = &source {
             rule.sources = EventSources::of(&several(py, "source", words, &SourceKind::ALL)?);
         }
-        rule.min_duration = min_duration.map(duration).transpose()?;
-        rule.max_duration = max_duration.map(duration).transpose()?;
-        rule.min_notice = min_notice.map(duration).transpose()?;
-        rule.max_notice = max_notice.map(duration).transpose()?;
-        rule.prepare_before = prepare_before.map(duration).transpose()?;
+        rule.min_duration = seconds(min_duration, "min_duration")?;
+        rule.max_duration = seconds(max_duration, "max_duration")?;
+        rule.min_notice = seconds(min_notice, "min_notice")?;
+        rule.max_notice = seconds(max_notice, "max_notice")?;
+        rule.prepare_before = seconds(prepare_before, "prepare_before")?;
         rule.scope = known(py, "scope", &scope.0, &Scope::ALL)?;
         let checked = policy_file::check_ranges(&rule)
             .and_then(|()| policy_file::check_prepare_before(&rule));
@@ -235,7 +238,10 @@ impl PyPolicy {
                     Err(error) => Err(errors::policy(argument.py(), &error.to_string())),
                 }
             }
-            _ => Ok(Self::from_file(argument.py(), argument.extract()?)?.0),
+            _ => {
+                let path = argument.extract().about(argument.py(), "policy")?;
+                Ok(Self::from_file(argument.py(), path)?.0)
+            }
         }
     }
 }
@@ -419,16 +425,20 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
     if let Ok(mode) = argument.extract::<String>() {
         return policy_file::leader(&mode, None).map_err(|error| refused(&error.to_string()));
     }
-    let Arg(mut table): Arg<HashMap<String, Bound<'_, PyAny>>> = argument.extract()?;
+    let py = argument.py();
+    let Arg(mut table): Arg<HashMap<String, Bound<'_, PyAny>>> =
+        argument.extract().about(py, "leader")?;
     let mode: String = table
         .remove("mode")
         .ok_or_else(|| refused("leader has no mode"))?
-        .extract::<Arg<_>>()?
+        .extract::<Arg<_>>()
+        .about(py, "mode")?
         .0;
     let take_over_after = table
         .remove("take_over_after")
         .map(|seconds| duration(&seconds))
-        .transpose()?;
+        .transpose()
+        .about(py, "take_over_after")?;
     if let Some(key) = table.keys().next() {
         return Err(refused(&format!(
             "unknown key {key:?} of leader; expected mode or take_over_after"
@@ -445,7 +455,9 @@ pub(crate) fn last_call_of(value: Option<&Bound<'_, PyAny>>) -> PyResult<LastCal
     if value.extract::<String>().is_ok_and(|word| word == "never") {
         return Ok(LastCall::Never);
     }
-    seconds_of(value, errors::config).map(LastCall::Before)
+    seconds_of(value, errors::config)
+        .about(value.py(), "last_call")
+        .map(LastCall::Before)
 }
 
 /// A duration of a policy, in seconds.

@@ -90,7 +90,9 @@ fn argument<'py>(py: Python<'py>, name: &str, value: Value) -> PyResult<Bound<'p
         Value::Null => Ok(py.None().into_bound(py)),
         Value::Bool(value) => value.into_bound_py_any(py),
         Value::Number(number) => number.as_u64().into_bound_py_any(py),
-        Value::String(_) if matches!(name, "act_from" | "not_before" | "time") => {
+        Value::String(_)
+            if matches!(name, "act_from" | "not_before" | "since" | "time" | "until") =>
+        {
             let moment = serde_json::from_value(value).ok();
             let moment = moment.map_or(Ok(None), |moment| datetime(py, moment))?;
             moment.into_bound_py_any(py)

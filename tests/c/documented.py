@@ -21,14 +21,16 @@ def check_pages(flags, prefix):
     reading, outside = blocks("docs/program/c.md", "c")
     prints("readme.c", c, reading, "C7061BAC: approve, short interruption\n")
     prints("readme.c", c, outside, "applied\nC7061BAC: scheduled\n")
-    prints("readme.cc", cpp, *blocks("docs/program/c.md", "cpp"), "C7061BAC\n")
+    documents, session = blocks("docs/program/c.md", "cpp")
+    prints("readme.cc", cpp, documents, "Freeze C7061BAC: Scheduled\n")
+    prints("readme.cc", cpp, session, blocks("docs/program/c.md", "text")[0])
     body = r'"{\"Events\":[{\"EventId\":\"a\"}]}"'
     prints("readme.c", c, "#include <scheduled_events.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) {\n"
            f"const char *body = {body};\nsize_t body_len = strlen(body);\nschedev_document document;\n"
-           "schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;\nschedev_event event;\nschedev_error error;\n"
+           "schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;\nschedev_event event;\nschedev_error error;\nchar id[256];\nsize_t len;\n"
            f"{blocks('README.md', 'c')[0]}}}\n", "a\n")
-    prints("readme.cc", cpp, "#include <scheduled_events_document.hpp>\n#include <iostream>\nint main() {\n"
-           f"const char *body = {body};\n{blocks('README.md', 'cpp')[0]}}}\n", "a\n")
+    prints("readme.cc", cpp, "#include <scheduled_events.hpp>\n#include <iostream>\nint main() {\n"
+           f"const char *body = {body};\n{blocks('README.md', 'cpp')[0]}}}\n", "event a: none\n")
     return "as documented"
 
 

@@ -4,7 +4,7 @@
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_core::{Action, Change, Policy};
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 use crate::api_version::policy_warning;
 use crate::args::WatchArgs;
 

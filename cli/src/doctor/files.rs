@@ -8,7 +8,7 @@ use scheduled_events::files::{check_path, folder_of, sibling};
 use scheduled_events::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX};
 use scheduled_events::state::{InspectError, Inspection};
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 use crate::args::WatchArgs;
 use crate::output::format::duration;
 use crate::own_files::check_files as check_paths;
@@ -186,7 +186,7 @@ fn metrics(path: &Path) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Outcome;
+    use scheduled_events_text::finding::Outcome;
 
     #[test]
     fn a_full_disk_fails_and_a_nearly_full_one_warns() {

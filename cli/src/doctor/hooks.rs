@@ -4,9 +4,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use scheduled_events::hooks::CommandLine;
+use scheduled_events_text::finding::Outcome;
 
 use super::arguments::commands;
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
+use super::fleet::check_fleet;
 #[cfg(unix)]
 use super::polkit::Asking;
 use super::polkit::{self, Question};
@@ -18,7 +20,12 @@ use crate::platform;
 pub(super) fn check_hooks(args: &WatchArgs, asks_later: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (check, option, command) in commands(args) {
-        findings.push(executable(check, &option, command));
+        let found = executable(check, &option, command);
+        let runs = found.outcome == Outcome::Ok;
+        findings.push(found);
+        if runs {
+            findings.extend(check_fleet(check, &option, command));
+        }
         findings.extend(raises_rights(check, &option, command));
         if !asks_later {
             findings.extend(asks_polkit(check, &option, command));

@@ -3,15 +3,16 @@
 //! A module checks a group of things and returns findings; this file puts them together. Nothing is
 //! approved, written or run: hooks run in a rehearsal only, which is `rehearse`.
 //!
-//! - `finding`: what a check found, and how it is printed.
+//! - `check`: what is checked. What was found has the form of all programs: `scheduled_events_text::finding`.
 //! - `arguments`: options that do not fit each other. `watch` warns of them when it starts.
 //! - `name`: the name of this machine, of which `watch` warns, too.
-//! - `service`, `policy`, `hooks` (with `polkit`), `files`, `others`: the checks.
+//! - `service`, `policy`, `hooks` (with `polkit` and `fleet`), `files`, `others`: the checks.
 //! - `unit`: runs the checks as a unit of systemd would. `report`: writes them to a file.
 
 mod arguments;
+mod check;
 mod files;
-mod finding;
+mod fleet;
 mod hooks;
 mod name;
 mod others;
@@ -26,15 +27,14 @@ mod unit_text;
 use crate::args::DoctorArgs;
 use crate::config::load_policy;
 use crate::error::CommandError;
-#[cfg(unix)]
-use crate::output::print_record;
+use crate::output::{print, print_record, terminal};
 
 pub(crate) use arguments::{check_arguments, commands};
-pub(crate) use finding::{Check, Finding};
-use finding::{by_check, has_failure, print_findings};
+pub(crate) use check::{Check, Finding};
 pub(crate) use name::NameCheck;
 pub(crate) use polkit::managed_units;
 pub(crate) use report::ReportRequest;
+use scheduled_events_text::finding::{by_check, has_failure, text};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
     let report = ReportRequest::of(args);
@@ -72,7 +72,11 @@ pub(crate) fn finish(
     report: Option<&ReportRequest>,
 ) -> Result<(), CommandError> {
     let findings = by_check(findings);
-    print_findings(&findings, json)?;
+    if json {
+        findings.iter().try_for_each(print_record)?;
+    } else {
+        print(text(&findings, terminal::output_width()).as_bytes())?;
+    }
     if let Some(report) = report {
         report.write(&findings)?;
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 
 /// A program that acts on scheduled events.
 struct Other {
@@ -127,7 +127,7 @@ fn command_lines(proc: &Path) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Outcome;
+    use scheduled_events_text::finding::Outcome;
 
     fn words(lines: &[&str]) -> Vec<Vec<String>> {
         let split = |line: &&str| line.split(' ').map(str::to_owned).collect();

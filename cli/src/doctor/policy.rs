@@ -2,7 +2,7 @@
 
 use scheduled_events_core::Policy;
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 use crate::args::WatchArgs;
 use crate::policy_words::PolicyWords;
 

@@ -6,7 +6,7 @@ use scheduled_events::hooks::CommandLine;
 use serde::{Deserialize, Serialize};
 
 #[cfg(unix)]
-use super::finding::Check;
+use super::check::Check;
 
 /// How root asks for the user of a unit.
 pub(super) const ADVICE: &str = "scheduled-events doctor --unit UNIT";
@@ -149,7 +149,7 @@ mod asking {
     use std::io::ErrorKind;
     use std::process::{Command, Stdio};
 
-    use super::super::finding::Finding;
+    use super::super::check::Finding;
     use super::{Answer, Asking, Question};
 
     /// A process that polkit is asked about: one with the unit's user, who may exist only while such a
@@ -282,7 +282,7 @@ mod tests {
     use super::asking::answers;
     use super::*;
     #[cfg(unix)]
-    use crate::doctor::finding::Outcome;
+    use scheduled_events_text::finding::Outcome;
 
     fn question(text: &str) -> Option<Question> {
         Question::of(&CommandLine::parse(text).unwrap())

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use scheduled_events::files::{open_no_link, replace};
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_replay::capture::{Mask, is_guid};
+use scheduled_events_text::finding::text;
 use serde_json::Value;
 
-use super::finding::{Check, Finding, text};
+use super::check::{Check, Finding};
 use super::name::names_in;
 #[cfg(unix)]
 use super::unit::Inside;
@@ -118,12 +119,8 @@ impl ReportRequest {
             env!("CARGO_PKG_VERSION"),
             versions()
         );
-        let mut plain = Vec::new();
-        let _ = std::io::Write::write_all(
-            &mut anstream::StripStream::new(&mut plain),
-            &text(findings, Some(WIDTH)),
-        );
-        report += &mask.text(&String::from_utf8_lossy(&plain));
+        let findings = text(findings, Some(WIDTH));
+        report += &mask.text(&anstream::adapter::strip_str(&findings).to_string());
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -148,6 +145,7 @@ impl ReportRequest {
         let user = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
         let mut names = self.names.clone();
         names.extend(of_findings.map(str::to_owned));
+        names.extend(findings.iter().flat_map(|finding| finding.machines.clone()));
         names.push(host.trim().to_owned());
         names.push(user.unwrap_or_default());
         for record in records {

@@ -9,7 +9,7 @@ use scheduled_events::watch::Poller;
 use scheduled_events_core::{Cause, Document};
 use serde_json::Value;
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 use super::name::{differs, is_named};
 use crate::args::{MachineArgs, ServiceArgs};
 use crate::endpoint::{FIRST_TIMEOUT, connect, patiently};
@@ -269,7 +269,7 @@ fn in_words(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Outcome;
+    use scheduled_events_text::finding::Outcome;
     use serde_json::json;
 
     #[test]

@@ -12,7 +12,7 @@ use scheduled_events::hooks::CommandLine;
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Check, Finding};
+use super::check::{Check, Finding};
 use super::hooks::questions;
 use super::others::check_others;
 use super::polkit::{Asking, answers_for};

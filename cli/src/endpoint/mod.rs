@@ -42,7 +42,13 @@ pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
         (endpoint.to_owned(), false)
     };
     let is_allowed = is_allowed || args.allow_endpoint;
-    Imds::new(&endpoint, &args.api_version, is_allowed).map_err(|error| match error {
+    let imds = if is_allowed {
+        Imds::at_any_endpoint(&endpoint)
+    } else {
+        Imds::new(&endpoint)
+    };
+    let imds = imds.and_then(|imds| imds.with_api_version(&args.api_version));
+    imds.map_err(|error| match error {
         ImdsError::NotLocal { .. } => {
             CommandError::usage(format!("{error}; --allow-endpoint accepts it"))
         }

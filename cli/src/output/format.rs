@@ -9,6 +9,8 @@ use scheduled_events_core::record::Printable;
 
 use crate::output::table::{CELL_MAX, TEXT_MAX, cut};
 
+pub(crate) use scheduled_events_text::words::{count, duration};
+
 /// The meaning of the last call.
 pub(crate) const LAST_CALL: &str = "the gate has not answered yes; preparing without it";
 
@@ -51,36 +53,12 @@ pub(crate) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     list.join(", ")
 }
 
-/// A number of things: `1 event`, `2 events`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
-
 /// The time of day now.
 pub(crate) fn now() -> UnixSeconds {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-}
-
-/// A length of time in seconds: `14 min 32 s`, `2 h 5 min`, `3 d 4 h`.
-pub(crate) fn duration(seconds: u64) -> String {
-    let (days, hours, minutes, left) = (
-        seconds / 86_400,
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60,
-    );
-    match (days, hours, minutes, left) {
-        (0, 0, 0, left) => format!("{left} s"),
-        (0, 0, minutes, 0) => format!("{minutes} min"),
-        (0, 0, minutes, left) => format!("{minutes} min {left} s"),
-        (0, hours, 0, _) => format!("{hours} h"),
-        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
-        (days, 0, ..) => format!("{days} d"),
-        (days, hours, ..) => format!("{days} d {hours} h"),
-    }
 }
 
 /// A time relative to now: `in 14 min 32 s`, `2 min ago`, `now`.

@@ -11,7 +11,7 @@
 //!
 //! This file prints. `stream` has the streams and their threads, `status_line` the line that is
 //! rewritten in place; `journal` and `event_log` also receive diagnostics and records. `format`,
-//! `style`, `table` and `terminal` format text.
+//! `style` and `terminal` format text, with what all programs share: `scheduled_events_text`.
 
 #[cfg(windows)]
 pub(crate) mod event_log;
@@ -20,7 +20,6 @@ pub(crate) mod journal;
 pub(crate) mod status_line;
 mod stream;
 pub(crate) mod style;
-pub(crate) mod table;
 pub(crate) mod terminal;
 
 use scheduled_events::record::write_json;
@@ -28,6 +27,8 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use stream::{ERRORS, OUTPUT, diagnostic};
+
+pub(crate) use scheduled_events_text::table;
 
 pub(crate) use stream::{
     be_quiet, check_written, dropped_records, flush_on_exit, is_quiet, start_writers,

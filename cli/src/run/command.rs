@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::Record;
 use scheduled_events_core::spot::Phase;
 use scheduled_events_core::{
-    Action, Change, GateAnswer, GatePhase, Reason, RequestOutcome, TrackedStatus, UnixSeconds,
+    Action, Change, GatePhase, Reason, RequestOutcome, TrackedStatus, UnixSeconds,
 };
 
 use super::held_lock::HeldLock;
@@ -40,7 +40,9 @@ use scheduled_events::files::{check_path, open_no_link};
 use scheduled_events::hooks;
 use scheduled_events::record::{EventRecord, TimedRecord, event_key};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{Host, Note, Poll, Reply, WatchStatus, Watcher, WatcherOptions};
+use scheduled_events::watch::{
+    GateReply, Host, Note, Poll, PrepareReply, RecoverReply, WatchStatus, Watcher,
+};
 
 /// The length of the first line of a lock file, a process id, in bytes.
 const LOCK_LINE_MAX: u64 = 11;
@@ -131,21 +133,22 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     }
     patiently(output::start_writers)?;
     patiently(hooks::reserve_thread)?;
-    let options = WatcherOptions {
-        api_version: args.service.api_version,
-        vm_names: args.machine.vm_name,
+    let watcher = Watcher::builder()
+        .imds(imds)
+        .state(state)
+        .api_version(args.service.api_version)
+        .vm_names(args.machine.vm_name)
         // With `ignore`, it gets its line all the same, where other options ask for the version.
-        advice: on_advice != OnAdvice::Ignore,
-        policy,
-        interval: args.interval,
-        gate: true,
-        ..WatcherOptions::default()
-    };
-    let watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+        .advice(on_advice != OnAdvice::Ignore)
+        .policy(policy)
+        .interval(args.interval)
+        .asks_gate(true)
+        .build()
+        .map_err(CommandError::usage)?;
     let shared_phase = Arc::new(Mutex::new(Phase::Warmup));
     let in_phase = Arc::clone(&shared_phase);
     let was_started = Cell::new(false);
-    let supervisor = Supervisor::new(RunOptions {
+    let mut supervisor = Supervisor::new(RunOptions {
         worker: args.worker,
         grace: args.grace,
         every: args.every,
@@ -187,7 +190,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         let given = Arc::clone(&to_start);
         let take = move || given.lock().unwrap_or_else(PoisonError::into_inner).take();
         thread::Builder::new()
-            .spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
+            .spawn(move || take().map(|(mut watcher, mut host)| watcher.run_with(&mut host)))
     })?;
     // Last: while the main thread waits for another one, a signal ends the process at once.
     patiently(|| {
@@ -201,6 +204,8 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     watcher_handle.stop();
     // The watcher saves the state. A panic has been printed, and ends the shipped program.
     let _ = watching.join();
+    // Not before: what the supervisor was asked for has not failed.
+    drop(supervisor);
     output::flush_on_exit();
     Ok(code)
 }
@@ -439,8 +444,10 @@ impl Host for RunHost {
         }
     }
 
-    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
-        let start = time_left.and_then(|left| Instant::now().checked_add(left));
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
+        let start = reply
+            .time_left()
+            .and_then(|left| Instant::now().checked_add(left));
         self.supervisor.prepare(
             Announcement {
                 event: event.clone(),
@@ -450,13 +457,13 @@ impl Host for RunHost {
         );
     }
 
-    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
         self.supervisor.recover(events.first().cloned(), reply);
     }
 
-    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
-        match phase {
-            GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
+    fn gate(&mut self, event: &EventRecord, reply: GateReply) {
+        match reply.phase() {
+            GatePhase::Prepare => reply.open(),
             GatePhase::Approve => {
                 // A rule approves it without stopping the worker.
                 let decided = self.decisions.get(&event_key(&event.event_id));

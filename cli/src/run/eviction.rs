@@ -11,7 +11,7 @@ use super::worker::Worker;
 use crate::output::format::duration;
 use scheduled_events::limits::{COMMAND_GRACE, RUN_NOTICE};
 use scheduled_events::record::EventRecord;
-use scheduled_events::watch::Reply;
+use scheduled_events::watch::PrepareReply;
 
 /// How often to check whether all processes of the worker are gone.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ pub(super) struct Eviction {
     /// What still runs.
     pub(super) remaining: Remaining,
     /// Receivers of the report that the worker is gone.
-    pub(super) preparing: Vec<Reply>,
+    pub(super) preparing: Vec<PrepareReply>,
     /// Whether an event of the last run may be open, too, which has no receiver in `preparing`.
     pub(super) keeps_out: bool,
     /// Whether an event that had started was over before the worker had stopped for it.
@@ -71,8 +71,8 @@ impl Eviction {
     }
 
     /// The preparation of this attempt, which is no longer needed.
-    pub(super) fn take_preparing(&mut self, attempt: u32) -> Option<Reply> {
-        let is_it = |reply: &Reply| reply.attempt() == attempt;
+    pub(super) fn take_preparing(&mut self, attempt: u32) -> Option<PrepareReply> {
+        let is_it = |reply: &PrepareReply| reply.attempt() == attempt;
         let index = self.preparing.iter().position(is_it)?;
         Some(self.preparing.remove(index))
     }

@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::record::EventRecord;
-use scheduled_events::watch::Reply;
+use scheduled_events::watch::{GateReply, PrepareReply, RecoverReply};
 
 /// A message from another thread.
 pub(crate) enum RunMessage {
     /// An event that stops the worker was announced.
-    Prepare(Announcement, Reply),
+    Prepare(Announcement, PrepareReply),
     /// The attempt is no longer needed.
     Cancel(u32),
     /// No event keeps the worker from running.
-    Recover(Option<EventRecord>, Reply),
+    Recover(Option<EventRecord>, RecoverReply),
     /// Asks whether this event may be approved. `at_once` if a rule approves it without stopping
     /// the worker.
     Approve {
         event: EventRecord,
         at_once: bool,
-        reply: Reply,
+        reply: GateReply,
     },
     /// A document was read: whether, by the watcher's state, events keep the worker from running.
     Answered { out_of_service: bool },
@@ -66,7 +66,7 @@ pub(super) fn rounded(time: Duration) -> u64 {
 pub(crate) struct RunHandle(pub(crate) Sender<RunMessage>);
 
 impl RunHandle {
-    pub(crate) fn prepare(&self, announcement: Announcement, reply: Reply) {
+    pub(crate) fn prepare(&self, announcement: Announcement, reply: PrepareReply) {
         self.send(RunMessage::Prepare(announcement, reply));
     }
 
@@ -74,11 +74,11 @@ impl RunHandle {
         self.send(RunMessage::Cancel(attempt));
     }
 
-    pub(crate) fn recover(&self, event: Option<EventRecord>, reply: Reply) {
+    pub(crate) fn recover(&self, event: Option<EventRecord>, reply: RecoverReply) {
         self.send(RunMessage::Recover(event, reply));
     }
 
-    pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: Reply) {
+    pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: GateReply) {
         self.send(RunMessage::Approve {
             event,
             at_once,

@@ -6,8 +6,8 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use scheduled_events_core::GateAnswer;
 use scheduled_events_core::spot::{Phase, Signal};
-use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
 use super::eviction::{Eviction, Remaining, Stop};
 use super::held_lock::HeldLock;
@@ -24,7 +24,7 @@ use scheduled_events::failure_log::FailureLog;
 use scheduled_events::hooks::{CommandLine, CommandOutcome, end_all, is_temporary_spawn_error};
 use scheduled_events::limits::{COMMAND_TIME, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
 use scheduled_events::record::{EventRecord, HookOutcome};
-use scheduled_events::watch::Reply;
+use scheduled_events::watch::{PrepareReply, RecoverReply};
 
 /// The exit code if a command before the worker fails: `env`, `nohup` and `timeout` use the same
 /// for failures of their own.
@@ -61,7 +61,7 @@ pub(crate) struct Supervisor {
 /// A recovery that the watcher has requested.
 struct Recovery {
     event: Option<EventRecord>,
-    reply: Reply,
+    reply: RecoverReply,
 }
 
 impl Supervisor {
@@ -91,7 +91,7 @@ impl Supervisor {
 
     /// Keeps the worker until it ends by itself, or until this process is asked to end. Returns the
     /// exit code.
-    pub(crate) fn run(mut self) -> u8 {
+    pub(crate) fn run(&mut self) -> u8 {
         self.begin();
         loop {
             if let State::Exited(code) = self.state {
@@ -232,7 +232,7 @@ impl Supervisor {
                         GateAnswer::Closed
                     }
                 };
-                reply.gate(GatePhase::Approve, answer);
+                reply.report(answer);
             }
             RunMessage::Answered { out_of_service } => self.on_answer(out_of_service),
             RunMessage::Identified { state_is_own } => self.on_identity(state_is_own),
@@ -242,13 +242,13 @@ impl Supervisor {
         }
     }
 
-    fn on_notice(&mut self, announcement: &Announcement, reply: Reply) {
+    fn on_notice(&mut self, announcement: &Announcement, reply: PrepareReply) {
         let what = announced(&announcement.event, announcement.seconds_left());
         match &mut self.state {
             State::Shutdown { answer_by } => {
                 *answer_by = None;
                 self.log("warning", &format!("{what}: no worker runs"));
-                reply.prepared(Preparation::Ready, HookOutcome::Ready);
+                reply.ready();
             }
             State::Evicted(eviction) => {
                 eviction.hasten(announcement, self.options.grace);
@@ -310,7 +310,7 @@ impl Supervisor {
         if let State::Evicted(eviction) = &mut self.state
             && let Some(reply) = eviction.take_preparing(attempt)
         {
-            reply.prepared(Preparation::Failed, HookOutcome::Cancelled);
+            reply.report(HookOutcome::Cancelled);
             if eviction.can_go_on() && self.ending.is_none() && !self.has_started_event {
                 self.go_on();
             }
@@ -318,7 +318,7 @@ impl Supervisor {
             .recovery
             .take_if(|recovery| recovery.reply.attempt() == attempt)
         {
-            recovery.reply.recovered(HookOutcome::Cancelled);
+            recovery.reply.report(HookOutcome::Cancelled);
             if !matches!(self.state, State::Evicted(_) | State::Shutdown { .. }) {
                 self.evict(None, Vec::new());
             }
@@ -339,7 +339,7 @@ impl Supervisor {
     fn on_recover(&mut self, recovery: Recovery) {
         self.is_unconfirmed = false;
         if let State::Processing(_) = self.state {
-            return recovery.reply.recovered(HookOutcome::Done);
+            return recovery.reply.done();
         }
         self.recovery = Some(recovery);
         if let State::Shutdown { answer_by } = &mut self.state {
@@ -475,7 +475,7 @@ impl Supervisor {
                 );
                 self.state = State::Processing(Processing::new(worker, self.options.every));
                 if let Some(recovery) = self.recovery.take() {
-                    recovery.reply.recovered(HookOutcome::Done);
+                    recovery.reply.done();
                 }
             }
             Err(error) if is_temporary_spawn_error(&error) => {
@@ -523,15 +523,15 @@ impl Supervisor {
             Some(recovery) => {
                 // Until then the machine is out of service.
                 self.evict(None, Vec::new());
-                recovery.reply.recovered(HookOutcome::Failed);
+                recovery.reply.failed();
             }
         }
     }
 
     /// Stops what runs.
-    fn evict(&mut self, announcement: Option<&Announcement>, preparing: Vec<Reply>) {
+    fn evict(&mut self, announcement: Option<&Announcement>, preparing: Vec<PrepareReply>) {
         if let Some(recovery) = self.recovery.take() {
-            recovery.reply.recovered(HookOutcome::Cancelled);
+            recovery.reply.report(HookOutcome::Cancelled);
         }
         // The last checkpoint is one for the advice, too.
         self.advice = None;
@@ -581,13 +581,18 @@ impl Supervisor {
     }
 
     /// Reports that nothing runs, and starts again if nothing keeps the worker from running.
-    fn shut_down(&mut self, preparing: Vec<Reply>, starts_again: bool, status: Option<ExitStatus>) {
+    fn shut_down(
+        &mut self,
+        preparing: Vec<PrepareReply>,
+        starts_again: bool,
+        status: Option<ExitStatus>,
+    ) {
         if let Some(status) = status {
             self.log("note", &format!("the worker has stopped ({status})"));
         }
         self.enter(Phase::Shutdown);
         for reply in preparing {
-            reply.prepared(Preparation::Ready, HookOutcome::Ready);
+            reply.ready();
         }
         if let Some(signal) = self.ending {
             self.exit(status.map_or_else(|| exit_code_of_signal(signal), exit_code));

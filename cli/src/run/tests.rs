@@ -1,17 +1,14 @@
 //! The transitions of a supervisor. What it reports to a watcher is tested with a watcher, in
 //! `cli/tests/suite/run`.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use scheduled_events::failure_log::FailureLog;
 use scheduled_events::hooks::{CommandLine, CommandOutcome};
-use scheduled_events::imds::{API_VERSION, Imds};
-use scheduled_events::record::{EventRecord, TimedRecord};
-use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherHandle, WatcherOptions};
+use scheduled_events::record::EventRecord;
+use scheduled_events::watch::PrepareReply;
 use scheduled_events_core::spot::{Phase, Signal};
-use scheduled_events_core::{Action, Policy, Rule};
-use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::eviction::{Eviction, Remaining, Stop};
 use super::hooks::Purpose;
@@ -173,39 +170,8 @@ fn each_message_leads_to_its_state_through_phases_of_the_life_cycle() {
     }
 }
 
-/// The reply to a watcher that has ended: only a watcher makes one.
-fn reply() -> Reply {
-    static REPLY: OnceLock<Reply> = OnceLock::new();
-
-    struct Asked(WatcherHandle);
-
-    impl Host for Asked {
-        fn record(&mut self, _record: &TimedRecord<'_>) {}
-
-        fn note(&mut self, _note: &Note) {}
-
-        fn prepare(&mut self, _event: &EventRecord, _left: Option<Duration>, reply: Reply) {
-            let _ = REPLY.set(reply);
-            self.0.stop();
-        }
-
-        fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
-    }
-
-    if REPLY.get().is_none() {
-        let scenario = Scenario::builtin("user-reboot").expect("a built-in name");
-        let server = Server::start(ServerConfig::new(scenario).speed(60.0)).expect("a server");
-        let imds = Imds::new(&server.url(), API_VERSION, false).expect("a local endpoint");
-        let options = WatcherOptions {
-            policy: Policy::new(&[Rule::new(Action::Prepare)]).expect("one rule"),
-            ..WatcherOptions::default()
-        };
-        let mut watcher = Watcher::new(imds, options, None).expect("a watcher");
-        let mut host = Asked(watcher.handle());
-        watcher.run(&mut host);
-    }
-    REPLY.get().expect("a preparation").clone()
-}
+/// The number of the preparation.
+const ATTEMPT: u32 = 1;
 
 /// A supervisor whose worker and commands run until they are ended.
 struct Life {
@@ -295,9 +261,9 @@ impl Life {
                     event: EventRecord::default(),
                     start: None,
                 };
-                RunMessage::Prepare(announcement, reply())
+                RunMessage::Prepare(announcement, PrepareReply::detached(ATTEMPT))
             }
-            Happens::Cancel => RunMessage::Cancel(reply().attempt()),
+            Happens::Cancel => RunMessage::Cancel(ATTEMPT),
             Happens::Started => RunMessage::Started(EventRecord::default()),
             Happens::Over => RunMessage::Over {
                 out_of_service: false,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::record::ResourceList;
-use scheduled_events_core::{Change, Policy, Preparation, RequestOutcome, UnixSeconds};
+use scheduled_events_core::{Change, Policy, RequestOutcome, UnixSeconds};
 
 use super::probe::{Probe, run_probes};
 use crate::args::{CaptureArgs, OutputArgs};
@@ -23,13 +23,13 @@ use crate::output::{self, check_written};
 use crate::platform;
 use crate::startup::{patiently, signals, stop_on_signals};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::audit::Audit;
+use scheduled_events::audit::{Audit, earlier_files};
 use scheduled_events::files::sibling;
 use scheduled_events::imds;
-use scheduled_events::limits::AUDIT_FILES_MAX;
-use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use scheduled_events::watch::{Host, Note, Poll, Reply, StopReason, WatchStatus};
-use scheduled_events::watch::{Watcher, WatcherOptions};
+use scheduled_events::record::{EventRecord, Record, TimedRecord};
+use scheduled_events::watch::{
+    Host, Note, Poll, PrepareReply, RecoverReply, StopReason, WatchStatus, Watcher,
+};
 use scheduled_events_replay::capture::{CapturedExchange, CapturedFailure, Mask};
 
 pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
@@ -58,14 +58,6 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
             audit.sync_unless_stalled();
         })
     };
-    let options = WatcherOptions {
-        api_version: args.service.api_version,
-        vm_names: args.machine.vm_name,
-        policy: Policy::observe(),
-        interval: args.interval,
-        until_idle: args.until_idle,
-        ..WatcherOptions::default()
-    };
     patiently(output::start_writers)?;
     let printer = RecordPrinter::new(&OutputArgs { json: false }, false, Stamp::of_log());
     printer.message(&format!(
@@ -89,26 +81,41 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         approve: args.approve,
         has_answer: false,
     };
-    let mut watch = Watcher::new(imds, options, None).map_err(CommandError::usage)?;
+    let mut watch = Watcher::builder()
+        .imds(imds)
+        .api_version(args.service.api_version)
+        .vm_names(args.machine.vm_name)
+        .policy(Policy::observe())
+        .interval(args.interval)
+        .until_idle(args.until_idle)
+        .build()
+        .map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle(), None)?;
-    let ended = watch.run(&mut host);
+    let ended = watch.run_with(&mut host);
     host.probes = None;
     if ended == StopReason::Idle {
         // What was asked for at the end is part of the evidence.
         let _ = asking.join();
     }
     host.printer.finish();
-    audit.finish();
+    let lost = audit.finish();
     let (masker, number) = &*captured.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(masker) = masker {
         masker.names.finish();
     }
     let file = printable(&args.to.display().to_string());
+    let lost = usize::try_from(lost).unwrap_or(usize::MAX);
     host.printer.message(&format!(
         "{} in {file}; see `scheduled-events contract {file}`",
-        count(*number, "exchange")
+        count(number.saturating_sub(lost), "exchange")
     ));
     output::flush_on_exit();
+    if lost > 0 {
+        return Err(CommandError::usage(format!(
+            "{file} lacks {}, which could not be written",
+            count(lost, "exchange")
+        )));
+    }
     check_written()
 }
 
@@ -120,9 +127,8 @@ fn names_file(capture: &Path) -> PathBuf {
 /// Checks that a capture which is continued stays masked by the same names, or not masked.
 fn check_whole(args: &CaptureArgs) -> Result<(), CommandError> {
     // An earlier file may be left alone.
-    let earlier = (1..=AUDIT_FILES_MAX).map(|number| sibling(&args.to, &number.to_string()));
-    let has_lines = std::iter::once(args.to.clone())
-        .chain(earlier)
+    let has_lines = earlier_files(&args.to)
+        .chain([args.to.clone()])
         .any(|file| fs::metadata(file).is_ok_and(|file| file.len() > 0));
     let names = names_file(&args.to);
     if !has_lines || names.exists() == args.mask {
@@ -257,11 +263,11 @@ impl Host for CaptureHost {
         self.printer.heartbeat(status)
     }
 
-    fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
-        reply.prepared(Preparation::Failed, HookOutcome::Failed);
+    fn prepare(&mut self, _event: &EventRecord, reply: PrepareReply) {
+        reply.failed();
     }
 
-    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
-        reply.recovered(HookOutcome::Done);
+    fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
+        reply.done();
     }
 }

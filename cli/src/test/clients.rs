@@ -9,6 +9,7 @@ use crate::args::ENDPOINT_VARIABLE;
 use crate::startup::command_in_group;
 use scheduled_events::hooks::ProcessTree;
 use scheduled_events_replay::Machine;
+use scheduled_events_replay::verdict::ClientExit;
 
 /// The variable that names the machine.
 pub(crate) const MACHINE_VARIABLE: &str = "SCHEDULED_EVENTS_MACHINE";
@@ -67,11 +68,15 @@ impl Clients {
         ended
     }
 
-    /// Whether a client that was not stopped has ended: it has chosen to send no further requests.
-    pub(crate) fn ended_by_itself(&self, number: usize) -> bool {
-        self.clients
-            .get(number)
-            .is_some_and(|client| client.status.is_some() && !client.stopped)
+    /// How a client has ended.
+    pub(crate) fn exit(&self, number: usize) -> Option<ClientExit> {
+        let client = self.clients.get(number)?;
+        let status = client.status?;
+        Some(if client.stopped {
+            ClientExit::Stopped
+        } else {
+            ClientExit::ByItself(status)
+        })
     }
 
     pub(crate) fn all_ended(&self) -> bool {

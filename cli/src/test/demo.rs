@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, Policy, Preparation};
+use scheduled_events_core::{Change, Policy};
 
 use super::replay::load;
 use crate::args::DemoArgs;
@@ -15,11 +15,11 @@ use crate::output::table::wrap;
 use crate::output::terminal;
 use crate::startup::stop_on_signals;
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
-use scheduled_events::imds::{AUTO_API_VERSION, Imds};
+use scheduled_events::imds::Imds;
 use scheduled_events::policy_file;
-use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
+use scheduled_events::record::{EventRecord, Record, TimedRecord};
 use scheduled_events::watch::{
-    Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions,
+    Host, Note, PrepareReply, RecoverReply, StopReason, WatchStatus, Watcher, WatcherHandle,
 };
 use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig};
 
@@ -70,12 +70,13 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let speed = args.speed.unwrap_or_else(|| default_speed(&scenario));
     let server = Server::start(
         ServerConfig::new(scenario)
+            .without_verdict()
             .speed(speed)
             .newest_api_version(ADVICE_API_VERSION)
             .vm_name(VM_NAME.to_owned()),
     )
     .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
-    let imds = Imds::new(&server.url(), AUTO_API_VERSION, false).map_err(CommandError::usage)?;
+    let imds = Imds::new(&server.url()).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
     let name = printable(&args.scenario);
@@ -85,14 +86,14 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         &about,
         terminal::output_width(),
     ));
-    let watch_options = WatcherOptions {
-        vm_names: vec![VM_NAME.to_owned()],
-        policy,
-        interval: Duration::from_millis(250),
-        until_idle: true,
-        ..WatcherOptions::default()
-    };
-    let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
+    let mut watch = Watcher::builder()
+        .imds(imds)
+        .vm_names([VM_NAME])
+        .policy(policy)
+        .interval(Duration::from_millis(250))
+        .until_idle(true)
+        .build()
+        .map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle(), None)?;
     let mut host = DemoHost {
         printer,
@@ -100,7 +101,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         over_since: None,
         handle: watch.handle(),
     };
-    let ended = watch.run(&mut host);
+    let ended = watch.run_with(&mut host);
     host.printer.finish();
     if ended == StopReason::Stopped && host.over_since.is_some() {
         host.printer
@@ -231,33 +232,29 @@ impl Host for DemoHost {
         self.printer.heartbeat(status)
     }
 
-    fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
+    fn prepare(&mut self, _event: &EventRecord, reply: PrepareReply) {
         self.explain("Preparing: here the --prepare command runs, for example to drain connections or to fail over.");
         later(PREPARATION_TIME, move || {
-            reply.prepared(Preparation::Ready, HookOutcome::Ready);
+            reply.ready();
         });
     }
 
-    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
+    fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
         self.explain(
             "Recovering: here the --recover command runs, to take the machine back into service.",
         );
         later(PREPARATION_TIME / 2, move || {
-            reply.recovered(HookOutcome::Done);
+            reply.done();
         });
     }
 }
 
-/// Acts after this time, or at once if there is no thread for it.
-fn later(time: Duration, act: impl Fn() + Clone + Send + 'static) {
-    let delayed = act.clone();
-    let started = thread::Builder::new().spawn(move || {
+/// Acts after this time. Without a thread for it, the reply is dropped, and the attempt repeated.
+fn later(time: Duration, act: impl FnOnce() + Send + 'static) {
+    let _ = thread::Builder::new().spawn(move || {
         thread::sleep(time);
-        delayed();
-    });
-    if started.is_err() {
         act();
-    }
+    });
 }
 
 #[cfg(test)]

@@ -23,10 +23,8 @@ use crate::output::{check_written, diagnose, print, print_progress, print_record
 use crate::platform;
 use scheduled_events::record::Record;
 use scheduled_events_replay::scenario::EventScript;
-use scheduled_events_replay::verdict::report::{
-    ReportFormat, TimelineLine, VerdictReport, measures,
-};
-use scheduled_events_replay::verdict::{Outcome, Rule};
+use scheduled_events_replay::verdict::Outcome;
+use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
 use scheduled_events_replay::{
     ADVICE_API_VERSION, ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig,
     Verdict,
@@ -149,7 +147,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     }
     match verdicts
         .iter()
-        .filter(|verdict| !verdict.is_clean())
+        .filter(|verdict| verdict.rules_with(Outcome::Failed).next().is_some())
         .count()
     {
         0 => Ok(()),
@@ -249,8 +247,8 @@ impl ReplayRun {
                 clients.stop();
             }
             for number in clients.ended() {
-                if clients.ended_by_itself(number) {
-                    self.server.client_ended(number);
+                if let Some(exit) = clients.exit(number) {
+                    self.server.client_exited(number, exit);
                 }
             }
             let has_ended = match command {
@@ -296,47 +294,20 @@ fn not_written(path: &Path, error: &io::Error) -> String {
     format!("cannot write the report {}: {error}", path.display())
 }
 
-/// A verdict in some lines.
+/// A verdict in some lines, with colours for its words.
 fn summary(verdict: &Verdict) -> String {
-    let with = |outcome| verdict.rules_with(outcome).count();
-    let (style, word) = if verdict.is_clean() {
-        (GOOD, "clean")
-    } else {
-        (BAD, "not clean")
-    };
-    let mut text = format!(
-        "\n{BOLD}{}{BOLD:#}: {style}{word}{style:#}; {} kept, {} broken, {} with a warning, {} did not apply\n",
-        printable(verdict.machine()),
-        count(with(Outcome::Passed), "rule"),
-        with(Outcome::Failed),
-        with(Outcome::Warned),
-        with(Outcome::NotChecked),
-    );
-    for (name, value) in measures(verdict) {
-        let _ = writeln!(text, "  {}: {}", printable(&name), printable(&value));
-    }
-    for rule in Rule::ALL {
-        let (style, word) = match verdict.outcome(*rule) {
-            Outcome::Failed => (BAD, "broken"),
-            Outcome::Warned => (CAUTION, "warning"),
-            _ => continue,
+    let mut text = String::from("\n");
+    for line in verdict.to_string().lines() {
+        let style = if line.contains(": clean;") {
+            GOOD
+        } else if line.starts_with("  broken ") || !line.starts_with(' ') {
+            BAD
+        } else if line.starts_with("  warning ") {
+            CAUTION
+        } else {
+            PLAIN
         };
-        let first = verdict
-            .findings()
-            .iter()
-            .find(|finding| finding.rule == *rule);
-        let first = first.map_or_else(String::new, |finding| {
-            format!("{:.1} s: {finding}", finding.at.as_secs_f64())
-        });
-        let more = match verdict.count(*rule) {
-            0 | 1 => String::new(),
-            all => format!("; {} more", all - 1),
-        };
-        let _ = writeln!(
-            text,
-            "  {style}{word}{style:#} at {}{more}",
-            printable(&first)
-        );
+        let _ = writeln!(text, "{style}{line}{style:#}");
     }
     text
 }

@@ -162,7 +162,9 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
     };
     let kinds = ["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"];
     let text = format!("about = \"Five events.\"\n{}", kinds.map(event).concat());
-    let config = ServerConfig::new(Scenario::parse(&text).unwrap()).vm_name("web_0");
+    let config = ServerConfig::new(Scenario::parse(&text).unwrap())
+        .vm_name("web_0")
+        .without_verdict();
     let config = match fault {
         Some(fault) => config.fault(fault.parse().unwrap()),
         None => config,
@@ -170,7 +172,7 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
     let server = Server::start(config).unwrap();
     let exchanges = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&exchanges);
-    let imds = Imds::new(&server.url(), API_VERSION, false).unwrap();
+    let imds = Imds::new(&server.url()).unwrap();
     let imds = imds.with_trace(move |exchange| {
         let exchange = captured_exchange(exchange, SystemTime::now());
         seen.lock().unwrap().push(exchange);

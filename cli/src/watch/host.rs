@@ -1,11 +1,12 @@
 //! The host of `watch`: prints records and runs the user's commands.
 
 use std::collections::{HashMap, VecDeque};
+use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, Preparation, RequestOutcome};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Policy, RequestOutcome};
 
 use crate::doctor::NameCheck;
 use crate::output::format::printable;
@@ -24,7 +25,9 @@ use scheduled_events::limits::{
 };
 use scheduled_events::metrics::{CommandKind, CommandMetrics, Metrics, MetricsFile};
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, event_key};
-use scheduled_events::watch::{Completion, Host, Note, Poll, Reply, WatchStatus};
+use scheduled_events::watch::{
+    Completion, GateReply, Host, Note, Poll, PrepareReply, RecoverReply, WatchStatus,
+};
 
 /// Prints records and runs the user's commands.
 pub(crate) struct CommandHost {
@@ -114,12 +117,10 @@ impl ChangeCommands {
             .map(|due| due.saturating_duration_since(Instant::now()))
             .filter(|left| !left.is_zero());
         let unfinished = Arc::new(AtomicUsize::new(self.commands.len()));
+        let completion = AtEnd::new(self.completion);
         let start = |command: CommandLine| {
-            let (label, unfinished, completion) = (
-                label.clone(),
-                Arc::clone(&unfinished),
-                self.completion.clone(),
-            );
+            let (label, unfinished, completion) =
+                (label.clone(), Arc::clone(&unfinished), completion.clone());
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
             let on_event = move |event| match event {
                 CommandEvent::Line(line) => diagnose(&label, &line),
@@ -127,7 +128,7 @@ impl ChangeCommands {
                 CommandEvent::Ended(ended) => {
                     ended.log(&label, diagnose);
                     if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
-                        completion.complete();
+                        completion.take().into_iter().for_each(Completion::complete);
                     }
                 }
             };
@@ -260,7 +261,7 @@ impl Host for CommandHost {
         print_note(note);
     }
 
-    fn reload(&mut self) -> Option<Result<Policy, String>> {
+    fn reload(&mut self) -> Option<Result<Policy, Box<dyn Error + Send + Sync>>> {
         let pending = self.reloaded.as_ref()?;
         let result = pending
             .lock()
@@ -269,7 +270,7 @@ impl Host for CommandHost {
         if let Some((metrics, _)) = &mut self.metrics {
             metrics.reloaded(result.is_ok());
         }
-        Some(result.map(|new| {
+        Some(result.map_err(Into::into).map(|new| {
             // Commands that run go on.
             self.prepare = new.prepare;
             self.recover = new.recover;
@@ -280,14 +281,13 @@ impl Host for CommandHost {
         }))
     }
 
-    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
         let Some(command) = self.prepare.clone() else {
             diagnose(
                 "warning",
                 "an event needs preparation, but there is no --prepare COMMAND; the event is held",
             );
-            reply.prepared(Preparation::Abandoned, HookOutcome::NoCommand);
-            return;
+            return reply.report(HookOutcome::NoCommand);
         };
         // Once the machine is out of service, the file records it, whatever ends the watcher
         // meanwhile.
@@ -296,6 +296,7 @@ impl Host for CommandHost {
         }
         // It may run beyond the start of the event: a checkpoint may still succeed. The event's end
         // cancels the preparation.
+        let time_left = reply.time_left();
         let time = self.prepare_timeout.or(if time_left.is_some() {
             None
         } else {
@@ -312,6 +313,7 @@ impl Host for CommandHost {
             .by_last_call()
             .then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"));
         let variables: Vec<_> = seconds_left.into_iter().chain(last_call).collect();
+        let reply = AtEnd::new(reply);
         self.start(
             (CommandKind::Prepare, &command),
             (event, &variables),
@@ -322,16 +324,18 @@ impl Host for CommandHost {
                 CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
                 CommandEvent::Ended(ended) => {
                     let outcome = outcome("prepare", HookOutcome::Ready, &ended);
-                    reply.prepared(outcome.preparation(), outcome);
+                    reply
+                        .take()
+                        .into_iter()
+                        .for_each(|reply| reply.report(outcome));
                 }
             },
         );
     }
 
-    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
         let (Some(command), Some(last)) = (self.recover.clone(), events.first()) else {
-            reply.recovered(HookOutcome::NoCommand);
-            return;
+            return reply.report(HookOutcome::NoCommand);
         };
         // One per line: an id with a line feed must not look like two.
         let ids = events
@@ -344,6 +348,7 @@ impl Host for CommandHost {
             [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())],
         );
         let recover = (CommandKind::Recover, &command);
+        let reply = AtEnd::new(reply);
         self.start(
             recover,
             (last, &variables),
@@ -353,21 +358,26 @@ impl Host for CommandHost {
                 CommandEvent::Line(line) => diagnose("recover", &line),
                 CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
                 CommandEvent::Ended(ended) => {
-                    reply.recovered(outcome("recover", HookOutcome::Done, &ended));
+                    let outcome = outcome("recover", HookOutcome::Done, &ended);
+                    reply
+                        .take()
+                        .into_iter()
+                        .for_each(|reply| reply.report(outcome));
                 }
             },
         );
     }
 
-    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+    fn gate(&mut self, event: &EventRecord, reply: GateReply) {
         let Some(command) = self.gate.clone() else {
-            reply.gate(phase, GateAnswer::Open);
-            return;
+            return reply.open();
         };
+        let phase = reply.phase();
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         let gate = (CommandKind::Gate, &command);
         let (lines, event_id) = (self.gate_lines.clone(), event.event_id.clone());
         lines.ask(&event_id, phase);
+        let reply = AtEnd::new(reply);
         self.start(
             gate,
             (event, &variables),
@@ -377,7 +387,13 @@ impl Host for CommandHost {
                 CommandEvent::Line(line) if !lines.is_new(&event_id, phase, &line) => {}
                 CommandEvent::Line(line) => diagnose("gate", &line),
                 CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
-                CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
+                CommandEvent::Ended(ended) => {
+                    let answer = gate_answer(phase, &ended);
+                    reply
+                        .take()
+                        .into_iter()
+                        .for_each(|reply| reply.report(answer));
+                }
             },
         );
     }
@@ -433,6 +449,25 @@ impl Host for CommandHost {
         });
         queue.start();
         true
+    }
+}
+
+/// What is answered once, when a command has ended: its events may be reported by several threads.
+struct AtEnd<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> AtEnd<T> {
+    fn new(answered: T) -> Self {
+        Self(Arc::new(Mutex::new(Some(answered))))
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<T> Clone for AtEnd<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 

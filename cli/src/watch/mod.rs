@@ -37,7 +37,7 @@ use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{self, CommandLine};
 use scheduled_events::metrics::{Metrics, MetricsFile};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
+use scheduled_events::watch::{StopReason, Watcher};
 
 /// `again` is the command line, which is read again on SIGHUP, with the options that it and its file have set; `None` where
 /// nothing is read again.
@@ -102,36 +102,21 @@ pub(crate) fn watch(
         .transpose()
         .map_err(CommandError::usage)?;
     let name_check = NameCheck::new(&imds, &args.machine.vm_name);
-    let options = WatcherOptions {
-        api_version: args.service.api_version,
-        advice: needs_advice(&args.on),
-        vm_names: args.machine.vm_name,
-        policy,
-        interval: args.interval,
-        dry_run: args.dry_run,
-        gate: args.gate.is_some(),
-        last_call: args.last_call.unwrap_or_default(),
-        prepare_retries: args.prepare_retries,
-        recover_all: args.recover_all,
-        until_idle: args.until_idle,
-        max_polls: args.max_polls,
-        timeout: None,
-    };
     patiently(output::start_writers)?;
     if let Some(file) = &metrics_file {
         patiently(|| file.start_writer())?;
     }
-    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log())
-        .dry_run(options.dry_run);
+    let printer =
+        RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log()).dry_run(args.dry_run);
     let about = format!(
         "{}watching {} every {}, policy {}",
-        if options.dry_run {
+        if args.dry_run {
             "dry run, which does nothing: "
         } else {
             ""
         },
         imds.endpoint(),
-        humantime::format_duration(options.interval),
+        humantime::format_duration(args.interval),
         printable(&args.policy.policy)
     );
     if journal::has_output() {
@@ -147,7 +132,23 @@ pub(crate) fn watch(
     host.audit = audit;
     host.name_check = name_check;
     host.metrics = metrics_file.map(|file| (metrics, file));
-    let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+    let mut watch = Watcher::builder()
+        .imds(imds)
+        .state(state)
+        .api_version(args.service.api_version)
+        .advice(needs_advice(&args.on))
+        .vm_names(args.machine.vm_name)
+        .policy(policy)
+        .interval(args.interval)
+        .dry_run(args.dry_run)
+        .asks_gate(args.gate.is_some())
+        .last_call(args.last_call.unwrap_or_default())
+        .prepare_retries(args.prepare_retries)
+        .recover_all(args.recover_all)
+        .until_idle(args.until_idle)
+        .max_polls(args.max_polls)
+        .build()
+        .map_err(CommandError::usage)?;
     if runs_commands {
         patiently(hooks::reserve_thread)?;
     }
@@ -164,7 +165,7 @@ pub(crate) fn watch(
     host.gate = args.gate;
     host.prepare_timeout = args.prepare_timeout;
     host.on = args.on;
-    let ended = watch.run(&mut host);
+    let ended = watch.run_with(&mut host);
     host.printer.finish();
     host.stop();
     if let Some(audit) = &host.audit {

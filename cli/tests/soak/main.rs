@@ -19,15 +19,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
-use scheduled_events::imds::{API_VERSION, Imds};
+use scheduled_events::hooks::{CommandEvent, CommandLine};
+use scheduled_events::imds::Imds;
 use scheduled_events::policy_file;
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, write_json};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{
-    Host, Note, Reply as WatcherReply, StopReason, Watcher, WatcherOptions,
-};
-use scheduled_events_core::Preparation;
+use scheduled_events::watch::{Host, Note, PrepareReply, RecoverReply, StopReason, Watcher};
 use serde_json::{Value, json};
 
 use support::{FakeService, Folder, PREPARE_ALL, Reply, Request, VM, document, freeze, with};
@@ -64,19 +61,18 @@ fn main() -> ExitCode {
 
 /// The measured process: a watcher that prints its records and runs commands.
 fn watch(endpoint: &str, polls: u64) -> ExitCode {
-    let imds = Imds::new(endpoint, API_VERSION, false)
-        .expect("an endpoint")
-        .at_speed(SPEED);
-    let options = WatcherOptions {
-        vm_names: vec![VM.to_owned()],
-        policy: policy_file::parse(PREPARE_ALL).expect("a policy"),
-        max_polls: Some(polls),
-        ..WatcherOptions::default()
-    };
+    let imds = Imds::new(endpoint).expect("an endpoint").at_speed(SPEED);
     let state =
         StateFile::open(env::var("SOAK_STATE").expect("a path").as_ref()).expect("a state file");
-    let mut watcher = Watcher::new(imds, options, Some(state)).expect("a watcher");
-    let reason = watcher.run(&mut SoakHost {
+    let mut watcher = Watcher::builder()
+        .imds(imds)
+        .vm_names([VM])
+        .policy(policy_file::parse(PREPARE_ALL).expect("a policy"))
+        .max_polls(Some(polls))
+        .state(Some(state))
+        .build()
+        .expect("a watcher");
+    let reason = watcher.run_with(&mut SoakHost {
         command: CommandLine::parse("true").expect("a command"),
     });
     assert_eq!(reason, StopReason::PollsDone { answered: true });
@@ -100,21 +96,26 @@ impl Host for SoakHost {
         );
     }
 
-    fn prepare(&mut self, event: &EventRecord, _time_left: Option<Duration>, reply: WatcherReply) {
-        self.command
-            .start(event, &[], None, move |event| match event {
-                CommandEvent::Ended(CommandOutcome::Succeeded) => {
-                    reply.prepared(Preparation::Ready, HookOutcome::Ready);
-                }
-                CommandEvent::Ended(_) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
-                CommandEvent::Line(_) | CommandEvent::Refused(_) => {}
-            });
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        self.command.start(event, &[], None, move |event| {
+            if let CommandEvent::Ended(ended) = event {
+                let reply = reply.lock().expect("no panic").take();
+                reply
+                    .expect("one end")
+                    .report(ended.for_record(HookOutcome::Ready));
+            }
+        });
     }
 
-    fn recover(&mut self, events: &[EventRecord], reply: WatcherReply) {
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
+        let reply = Arc::new(Mutex::new(Some(reply)));
         self.command.start(&events[0], &[], None, move |event| {
-            if event == CommandEvent::Ended(CommandOutcome::Succeeded) {
-                reply.recovered(HookOutcome::Done);
+            if let CommandEvent::Ended(ended) = event {
+                let reply = reply.lock().expect("no panic").take();
+                reply
+                    .expect("one end")
+                    .report(ended.for_record(HookOutcome::Done));
             }
         });
     }

@@ -21,7 +21,10 @@ const ADVICE: &str = "SpotRebalanceRecommendation";
 
 fn config(scenario: &str, speed: f64) -> ServerConfig {
     let scenario = Scenario::builtin(scenario).expect("a name");
-    ServerConfig::new(scenario).speed(speed).vm_name(VM)
+    ServerConfig::new(scenario)
+        .speed(speed)
+        .vm_name(VM)
+        .without_verdict()
 }
 
 /// A service that shows advice.

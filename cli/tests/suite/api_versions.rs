@@ -47,8 +47,12 @@ fn ask(server: &Server, version: &str, arguments: &[&str]) -> Finished {
 fn each_version_is_served_and_understood() {
     let scenario = Scenario::parse(SCENARIO).expect("a scenario");
     for (version, [preempt, terminate, description, source, duration]) in VERSIONS {
-        let server =
-            Server::start(ServerConfig::new(scenario.clone()).vm_name(VM)).expect("a port");
+        let server = Server::start(
+            ServerConfig::new(scenario.clone())
+                .vm_name(VM)
+                .without_verdict(),
+        )
+        .expect("a port");
         let listed = ask(&server, version, &["list", "--mine"]);
         let events: Vec<_> = listed
             .records()
@@ -138,10 +142,8 @@ fn a_policy_that_needs_more_than_the_version_has_is_reported() {
             "--vm-name",
             VM,
         ];
-        let server = Server::start(ServerConfig::new(
-            Scenario::builtin("preempt").expect("a name"),
-        ))
-        .expect("a port");
+        let scenario = Scenario::builtin("preempt").expect("a name");
+        let server = Server::start(ServerConfig::new(scenario).without_verdict()).expect("a port");
         let watched = run(&[&arguments[..], &["--endpoint", &server.url()]].concat()).with_code(0);
         assert_eq!(
             watched

@@ -353,6 +353,87 @@ fn hooks_that_cannot_run_are_found() {
     assert_found(&unused, "prepare", "warn", "are never run");
 }
 
+/// `scheduled-events-fleet`, imitated: it writes its arguments to a file, prints these lines, and ends with this code.
+fn fleet_program(folder: &Folder, lines: &str, code: u8) -> String {
+    let (arguments, output) = (folder.path("arguments"), folder.file("output", lines));
+    let script = format!("#!/bin/sh\necho \"$@\" >{arguments}\ncat {output}\nexit {code}\n");
+    let program = folder.file("scheduled-events-fleet", script);
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
+    program
+}
+
+#[test]
+fn the_gate_of_the_fleet_and_its_drain_are_asked() {
+    let (service, folder) = (service(), Folder::new());
+    let lines = r#"{"check":"daemon","outcome":"ok","found":"version 0.1.0 runs for 3 d as WestNO_0","do":null}
+{"check":"limits","outcome":"warn","found":"the group web has the limit 1 here and another one at WestNO_7","do":"make it equal","machines":["WestNO_7"]}
+"#;
+    let program = fleet_program(&folder, lines, 0);
+    let gate = format!("{program} --config /etc/f.toml ask");
+    let check = |options: &[&str]| doctor(&service.url(), options);
+    let report = folder.path("report");
+    let finished = check(&["--gate", &gate, "--report", &report]).with_code(0);
+    let found = format!(
+        "limits: the group web has the limit 1 here and another one at WestNO_7; \
+         --gate runs {program}; daemon: version 0.1.0 runs for 3 d as WestNO_0"
+    );
+    assert_found(&finished, "gate", "warn", &found);
+    let gate_line = finding(&finished, "gate");
+    assert_eq!(gate_line["do"], "make it equal", "{gate_line}");
+    assert_eq!(gate_line["machines"][0], "WestNO_7", "{gate_line}");
+    let arguments = || fs::read_to_string(folder.path("arguments")).expect("it ran");
+    assert_eq!(arguments(), "--config /etc/f.toml check gate --json\n");
+    let report = fs::read_to_string(report).expect("a report");
+    assert!(
+        report.contains("another one at vm_") && !report.contains("WestNO_7"),
+        "{report}"
+    );
+
+    let lines = r#"{"check":"node","outcome":"ok","found":"web-0 exists","do":null}
+{"check":"right","outcome":"ok","found":"get nodes web-0","do":null}
+{"check":"right","outcome":"ok","found":"patch nodes web-0","do":null}
+{"check":"right","outcome":"fail","found":"create pods/eviction: not allowed","do":"add to its ClusterRole: ..."}
+"#;
+    let program = fleet_program(&folder, lines, 1);
+    let drain = format!("{program} drain --node web-0");
+    let finished = check(&["--prepare", &drain]);
+    for found in [
+        "right: create pods/eviction: not allowed; ",
+        "; node: web-0 exists; Kubernetes allows 2 requests",
+    ] {
+        assert_found(&finished, "prepare", "fail", found);
+    }
+    assert_eq!(arguments(), "check node --json --node web-0\n");
+}
+
+#[test]
+fn a_fleet_program_that_cannot_check_is_found() {
+    let (service, folder) = (service(), Folder::new());
+    let program = folder.path("scheduled-events-fleet");
+    let expected = |message: &'static str| match message {
+        "" => "it printed nothing",
+        message => message,
+    };
+    for (message, outcome) in [
+        ("error: unrecognized subcommand 'check'", "warn"),
+        (
+            "error: /etc/scheduled-events/fleet.toml:1:1: unknown field `engin`",
+            "fail",
+        ),
+        ("", "fail"),
+    ] {
+        fleet_program(&folder, message, 2);
+        let script = format!("#!/bin/sh\ncat {} >&2\nexit 2\n", folder.path("output"));
+        fs::write(&program, script).expect("written");
+        let finished = doctor(&service.url(), &["--gate", &format!("{program} ask")]);
+        let found = format!(
+            "--gate: scheduled-events-fleet cannot check itself: {}",
+            expected(message)
+        );
+        assert_found(&finished, "gate", outcome, &found);
+    }
+}
+
 /// A user who cannot write everywhere, unlike root.
 const USER: &str = "65534";
 

@@ -307,8 +307,8 @@ impl Audit {
         !is_stalled && self.sync()
     }
 
-    /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written.
-    pub fn finish(&self) {
+    /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written: how many records, which it also returns.
+    pub fn finish(&self) -> u64 {
         self.sync();
         let mut queue = self.shared.queue();
         queue.ended = true;
@@ -319,6 +319,7 @@ impl Audit {
         if lost > 0 {
             (self.shared.report)(&Note::AuditGap { lost });
         }
+        lost
     }
 
     /// Starts the thread unless it runs. Returns whether it does.

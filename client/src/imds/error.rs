@@ -10,9 +10,9 @@ use super::{API_VERSION, ENDPOINT, USER_AGENT_MAX};
 /// Why requests cannot be prepared.
 ///
 /// ```
-/// use scheduled_events::imds::{API_VERSION, Imds, ImdsError};
+/// use scheduled_events::imds::{Imds, ImdsError};
 ///
-/// let refused = Imds::new("http://10.0.0.4", API_VERSION, false);
+/// let refused = Imds::new("http://10.0.0.4");
 /// assert!(matches!(refused, Err(ImdsError::NotLocal { endpoint }) if endpoint == "http://10.0.0.4"));
 /// ```
 #[derive(Debug)]
@@ -42,8 +42,8 @@ pub enum ImdsError {
         /// The endpoint, without what can be a secret.
         endpoint: String,
     },
-    /// The endpoint is neither Azure's address nor on this machine, and others are not allowed: see the last argument of
-    /// [`Imds::new`](super::Imds::new).
+    /// The endpoint is neither Azure's address nor on this machine, and others are not allowed: see
+    /// [`Imds::at_any_endpoint`](super::Imds::at_any_endpoint).
     NotLocal {
         /// The endpoint, without what can be a secret.
         endpoint: String,
@@ -102,11 +102,11 @@ impl Error for ImdsError {
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::imds::Imds;
 /// use scheduled_events_core::Cause;
 ///
 /// // Nothing listens on port 1.
-/// let failure = Imds::new("http://127.0.0.1:1", API_VERSION, false)?.events(Duration::from_secs(2)).unwrap_err();
+/// let failure = Imds::new("http://127.0.0.1:1")?.events(Duration::from_secs(2)).unwrap_err();
 /// assert_eq!(failure.cause, Cause::Unreachable);
 /// assert!(!failure.detail.is_empty());
 /// # Ok::<(), scheduled_events::Error>(())
@@ -132,10 +132,10 @@ impl Error for RequestFailure {}
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::imds::{API_VERSION, Imds, MetadataError};
+/// use scheduled_events::imds::{Imds, MetadataError};
 ///
 /// // Nothing listens on port 1.
-/// let unknown = Imds::new("http://127.0.0.1:1", API_VERSION, false)?.vm_name(Duration::from_secs(2));
+/// let unknown = Imds::new("http://127.0.0.1:1")?.vm_name(Duration::from_secs(2));
 /// assert!(matches!(unknown, Err(MetadataError::Request(_))));
 /// # Ok::<(), scheduled_events::Error>(())
 /// ```

@@ -107,12 +107,12 @@ pub struct Exchange<'a> {
 /// use std::sync::mpsc;
 /// use std::time::Duration;
 ///
-/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::imds::Imds;
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 ///
 /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
 /// let (sender, heads) = mpsc::channel();
-/// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+/// let imds = Imds::new(&server.url())?;
 /// imds.with_trace(move |exchange| drop(sender.send(exchange.head.cloned()))).events(Duration::from_secs(5))?;
 /// let head = heads.recv()?.ok_or("a response")?;
 /// assert_eq!(head.status, 200);
@@ -153,12 +153,12 @@ impl fmt::Debug for Trace {
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::imds::Imds;
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 ///
 /// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
 /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0").speed(60.0))?;
-/// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+/// let imds = Imds::new(&server.url())?;
 /// assert_eq!(imds.endpoint(), server.url());
 /// assert_eq!(imds.vm_name(Duration::from_secs(5))?, "web_0");
 /// assert_eq!(imds.vm_id(Duration::from_secs(5))?.len(), 36);
@@ -183,25 +183,50 @@ pub struct Imds {
     speed: u32,
 }
 
+impl Default for Imds {
+    /// Requests to the service of every Azure machine, [`ENDPOINT`].
+    fn default() -> Self {
+        Self::prepared(ENDPOINT)
+    }
+}
+
 impl Imds {
-    /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`. Nothing is sent yet.
+    /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`, in [`API_VERSION`]. Nothing is sent yet.
     ///
-    /// [`AUTO_API_VERSION`] means [`API_VERSION`] here; [`events_in`](Self::events_in) names another one.
-    ///
-    /// Endpoints other than that address and loopback addresses are rejected unless `allow_any` is set, since the responses
-    /// decide when this machine is drained.
+    /// Endpoints other than that address and loopback addresses are rejected, since the responses decide when this machine is drained;
+    /// see [`at_any_endpoint`](Self::at_any_endpoint).
     ///
     /// # Errors
-    /// [`ImdsError`]: what is wrong with the endpoint or the version, and what to do.
+    /// [`ImdsError`]: what is wrong with the endpoint, and what to do.
     ///
     /// ```
-    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events::imds::Imds;
     ///
-    /// assert!(Imds::new("http://169.254.169.254", API_VERSION, false).is_ok());
-    /// assert!(Imds::new("http://example.com", API_VERSION, false).is_err());
-    /// assert!(Imds::new("https://169.254.169.254", API_VERSION, false).is_err());
+    /// assert!(Imds::new("http://169.254.169.254").is_ok());
+    /// assert!(Imds::new("http://example.com").is_err());
+    /// assert!(Imds::new("https://169.254.169.254").is_err());
     /// ```
-    pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, ImdsError> {
+    pub fn new(endpoint: &str) -> Result<Self, ImdsError> {
+        Self::checked(endpoint, false)
+    }
+
+    /// The same with any host: for a service that is forwarded from elsewhere. Whoever answers there decides when this machine is
+    /// drained.
+    ///
+    /// # Errors
+    /// [`ImdsError`]: what is wrong with the endpoint.
+    ///
+    /// ```
+    /// use scheduled_events::imds::Imds;
+    ///
+    /// assert!(Imds::at_any_endpoint("http://10.0.0.4").is_ok());
+    /// assert!(Imds::at_any_endpoint("http://10.0.0.4/metadata").is_err());
+    /// ```
+    pub fn at_any_endpoint(endpoint: &str) -> Result<Self, ImdsError> {
+        Self::checked(endpoint, true)
+    }
+
+    fn checked(endpoint: &str, allow_any: bool) -> Result<Self, ImdsError> {
         let endpoint = endpoint.trim_end_matches('/');
         let shown = without_secrets(endpoint);
         let uri: Uri = match endpoint.parse::<Uri>() {
@@ -252,13 +277,10 @@ impl Imds {
         if !local && !allow_any {
             return Err(ImdsError::NotLocal { endpoint: shown });
         }
-        if api_version.is_empty()
-            || !api_version
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        {
-            return Err(ImdsError::InvalidApiVersion(api_version.to_owned()));
-        }
+        Ok(Self::prepared(endpoint))
+    }
+
+    fn prepared(endpoint: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .proxy(None)
             .timeout_connect(Some(CONNECT_TIMEOUT))
@@ -276,20 +298,46 @@ impl Imds {
         let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
         let events = format!("{endpoint}{}?api-version=", wire::PATH);
         let endpoint = endpoint.to_owned();
-        let api_version = if api_version == AUTO_API_VERSION {
-            API_VERSION
-        } else {
-            api_version
-        };
-        Ok(Self {
+        Self {
             agent,
             user_agent: None,
             trace: None,
             endpoint,
             events,
-            api_version: api_version.to_owned(),
+            api_version: API_VERSION.to_owned(),
             next: Arc::default(),
             speed: 1,
+        }
+    }
+
+    /// Names this version of the API in the requests. [`AUTO_API_VERSION`] means [`API_VERSION`] here;
+    /// [`events_in`](Self::events_in) names another one.
+    ///
+    /// # Errors
+    /// [`ImdsError::InvalidApiVersion`] for what cannot be one.
+    ///
+    /// ```
+    /// use scheduled_events::imds::Imds;
+    ///
+    /// assert_eq!(Imds::default().with_api_version("2019-08-01")?.api_version(), "2019-08-01");
+    /// assert!(Imds::default().with_api_version("2020-07-01&x=1").is_err());
+    /// # Ok::<(), scheduled_events::Error>(())
+    /// ```
+    pub fn with_api_version(self, api_version: &str) -> Result<Self, ImdsError> {
+        if api_version.is_empty()
+            || !api_version
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        {
+            return Err(ImdsError::InvalidApiVersion(api_version.to_owned()));
+        }
+        let api_version = match api_version {
+            AUTO_API_VERSION => API_VERSION,
+            version => version,
+        };
+        Ok(Self {
+            api_version: api_version.to_owned(),
+            ..self
         })
     }
 
@@ -299,9 +347,9 @@ impl Imds {
     /// [`ImdsError::InvalidUserAgent`] if the text is empty, longer than [`USER_AGENT_MAX`] bytes, or not visible ASCII with inner spaces.
     ///
     /// ```
-    /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+    /// use scheduled_events::imds::Imds;
     ///
-    /// let imds = Imds::new(ENDPOINT, API_VERSION, false)?;
+    /// let imds = Imds::default();
     /// assert!(imds.clone().with_user_agent("my-agent/1.2").is_ok());
     /// assert!(imds.with_user_agent("two\r\nlines").is_err());
     /// # Ok::<(), scheduled_events::Error>(())
@@ -325,10 +373,10 @@ impl Imds {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
-    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events::imds::Imds;
     ///
     /// let (sender, lines) = mpsc::channel();
-    /// let imds = Imds::new("http://127.0.0.1:1", API_VERSION, false)?;
+    /// let imds = Imds::new("http://127.0.0.1:1")?;
     /// let imds = imds.with_trace(move |exchange| drop(sender.send(exchange.to_string())));
     /// assert!(imds.events(Duration::from_secs(2)).is_err());
     /// assert!(lines.recv().unwrap().starts_with("GET /metadata/scheduledevents?api-version="));
@@ -347,9 +395,9 @@ impl Imds {
     /// 429 beyond five requests a second.
     ///
     /// ```
-    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events::imds::Imds;
     ///
-    /// let imds = Imds::new("http://127.0.0.1:8080", API_VERSION, false)?.at_speed(60);
+    /// let imds = Imds::new("http://127.0.0.1:8080")?.at_speed(60);
     /// assert_eq!(imds.speed(), 60);
     /// # Ok::<(), scheduled_events::Error>(())
     /// ```
@@ -364,9 +412,9 @@ impl Imds {
     /// How many times faster than real time passes.
     ///
     /// ```
-    /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+    /// use scheduled_events::imds::Imds;
     ///
-    /// assert_eq!(Imds::new(ENDPOINT, API_VERSION, false)?.speed(), 1);
+    /// assert_eq!(Imds::default().speed(), 1);
     /// # Ok::<(), scheduled_events::Error>(())
     /// ```
     pub fn speed(&self) -> u32 {
@@ -394,9 +442,9 @@ impl Imds {
     /// The version of the API that [`events`](Self::events) and [`approve`](Self::approve) name.
     ///
     /// ```
-    /// use scheduled_events::imds::{API_VERSION, AUTO_API_VERSION, ENDPOINT, Imds};
+    /// use scheduled_events::imds::{API_VERSION, Imds};
     ///
-    /// assert_eq!(Imds::new(ENDPOINT, AUTO_API_VERSION, false)?.api_version(), API_VERSION);
+    /// assert_eq!(Imds::default().api_version(), API_VERSION);
     /// # Ok::<(), scheduled_events::imds::ImdsError>(())
     /// ```
     pub fn api_version(&self) -> &str {
@@ -423,7 +471,7 @@ impl Imds {
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
     ///
     /// let server = Server::start(ServerConfig::new(Scenario::builtin("rebalance").ok_or("a built-in name")?))?;
-    /// let imds = Imds::new(&server.url(), "auto", false)?;
+    /// let imds = Imds::new(&server.url())?;
     /// // Most services do not have the version that shows advice.
     /// assert_eq!(imds.events_in("2024-07-09", Duration::from_secs(5))?.status, 400);
     /// assert_eq!(imds.events_in(API_VERSION, Duration::from_secs(5))?.status, 200);
@@ -458,7 +506,7 @@ impl Imds {
     /// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
     /// # let url = server.url();
     ///
-    /// let imds = Imds::new(&url, "auto", false)?;
+    /// let imds = Imds::new(&url)?;
     /// let body = br#"{"StartRequests":[{"EventId":"a"}]}"#;
     /// assert_eq!(imds.approve_in(API_VERSION, body, Duration::from_secs(5))?.status, 400); // no event has this id
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -485,11 +533,11 @@ impl Imds {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events::imds::Imds;
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
     ///
     /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
-    /// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+    /// let imds = Imds::new(&server.url())?;
     /// // Without `Metadata: true`.
     /// let refused = imds.probe("/metadata/scheduledevents?api-version=2020-07-01", &[], Duration::from_secs(5))?;
     /// assert_eq!(refused.status, 400);
@@ -603,12 +651,12 @@ impl Imds {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use scheduled_events::imds::{API_VERSION, Imds};
+    /// use scheduled_events::imds::Imds;
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
     ///
     /// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
     /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0"))?;
-    /// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+    /// let imds = Imds::new(&server.url())?;
     /// assert!(imds.compute(Duration::from_secs(5))?.contains(r#""vmScaleSetName":"web""#));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -701,7 +749,7 @@ mod tests {
             ("http://", "must start with http://"),
             ("http://[::1", "is not a URL"),
         ] {
-            let refused = Imds::new(endpoint, API_VERSION, false).expect_err(endpoint);
+            let refused = Imds::new(endpoint).expect_err(endpoint);
             let refused = refused.to_string();
             assert!(refused.contains(reason), "{endpoint}: {refused}");
         }
@@ -717,28 +765,30 @@ mod tests {
             ("user:secret@127.0.0.1", "***@127.0.0.1"),
             ("http://user:secret@[::1", "http://***@[::1"),
         ] {
-            let refused = Imds::new(endpoint, API_VERSION, true).expect_err(endpoint);
+            let refused = Imds::at_any_endpoint(endpoint).expect_err(endpoint);
             let refused = refused.to_string();
             assert!(
                 refused.contains(&format!("{shown:?}")) && !refused.contains("sec"),
                 "{endpoint}: {refused}"
             );
         }
-        assert!(Imds::new("http://127.0.0.1:80/", API_VERSION, false).is_ok());
-        assert!(Imds::new("http://[::1]:8080", API_VERSION, false).is_ok());
-        assert!(Imds::new("http://10.0.0.4", API_VERSION, true).is_ok());
-        assert!(Imds::new(ENDPOINT, "2020-07-01&x=1", false).is_err());
+        assert!(Imds::new("http://127.0.0.1:80/").is_ok());
+        assert!(Imds::new("http://[::1]:8080").is_ok());
+        assert!(Imds::at_any_endpoint("http://10.0.0.4").is_ok());
+        assert!(Imds::default().with_api_version("2020-07-01&x=1").is_err());
     }
 
     #[test]
     fn a_user_agent_is_sent_and_a_trace_has_one_line_for_each_request() {
         use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
-        let server =
-            Server::start(ServerConfig::new(Scenario::builtin("preempt").unwrap())).unwrap();
+        let server = Server::start(
+            ServerConfig::new(Scenario::builtin("preempt").unwrap()).without_verdict(),
+        )
+        .unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&lines);
-        let imds = Imds::new(&server.url(), API_VERSION, false).unwrap();
+        let imds = Imds::new(&server.url()).unwrap();
         for refused in [
             "",
             " a",
@@ -805,7 +855,7 @@ mod tests {
         rustix::net::listen(&listener, 0).unwrap();
         let address = listener.local_addr().unwrap();
         let _queued = std::net::TcpStream::connect(address).unwrap();
-        let imds = Imds::new(&format!("http://{address}"), API_VERSION, false).unwrap();
+        let imds = Imds::new(&format!("http://{address}")).unwrap();
         let since = Instant::now();
         let failure = imds
             .events(Duration::from_secs(130))

@@ -363,12 +363,9 @@ impl Metrics {
     /// Counts a poll, and the events that are open now.
     ///
     /// ```
-    /// use std::time::Duration;
-    ///
-    /// use scheduled_events::imds::{API_VERSION, Imds};
     /// use scheduled_events::metrics::Metrics;
-    /// use scheduled_events::record::{EventRecord, TimedRecord};
-    /// use scheduled_events::watch::{Host, Note, Poll, Reply, Watcher, WatcherOptions};
+    /// use scheduled_events::record::TimedRecord;
+    /// use scheduled_events::watch::{Host, Poll, Watcher};
     ///
     /// struct Counting(Metrics);
     ///
@@ -379,16 +376,11 @@ impl Metrics {
     ///     fn polled(&mut self, poll: &Poll<'_>) {
     ///         self.0.polled(poll);
     ///     }
-    ///     fn note(&mut self, _note: &Note) {}
-    ///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
-    ///     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
     /// }
     ///
     /// // Nothing listens on port 1.
-    /// let imds = Imds::new("http://127.0.0.1:1", API_VERSION, false)?;
     /// let mut host = Counting(Metrics::new());
-    /// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
-    /// Watcher::new(imds, options, None)?.run(&mut host);
+    /// Watcher::builder().endpoint("http://127.0.0.1:1").max_polls(Some(1)).build()?.run_with(&mut host);
     /// assert!(host.0.text().contains("scheduled_events_polls_total{result=\"unreachable\"} 1\n"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

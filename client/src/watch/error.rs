@@ -5,6 +5,7 @@ use std::fmt;
 
 use scheduled_events_core::SessionConfigError;
 
+use crate::imds::ImdsError;
 use crate::state::StateFileError;
 
 /// Why there can be no watcher.
@@ -12,20 +13,19 @@ use crate::state::StateFileError;
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
-/// use scheduled_events::watch::{Watcher, WatcherError, WatcherOptions};
+/// use scheduled_events::watch::{Watcher, WatcherError};
 /// use scheduled_events_core::SessionConfigError;
 ///
-/// let options = WatcherOptions { interval: Duration::ZERO, ..WatcherOptions::default() };
-/// let refused = Watcher::new(Imds::new(ENDPOINT, API_VERSION, false)?, options, None);
+/// let refused = Watcher::builder().interval(Duration::ZERO).build();
 /// assert!(matches!(refused, Err(WatcherError::Options(SessionConfigError::IntervalTooShort))));
-/// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatcherError {
     /// An option is out of range.
     Options(SessionConfigError),
+    /// The endpoint of the metadata service is refused.
+    Imds(ImdsError),
     /// The state file cannot be written, or is damaged and cannot be moved.
     StateFile(StateFileError),
 }
@@ -34,6 +34,7 @@ impl fmt::Display for WatcherError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Options(error) => error.fmt(f),
+            Self::Imds(error) => error.fmt(f),
             Self::StateFile(error) => error.fmt(f),
         }
     }
@@ -43,6 +44,7 @@ impl Error for WatcherError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Options(error) => Some(error),
+            Self::Imds(error) => Some(error),
             Self::StateFile(error) => Some(error),
         }
     }
@@ -51,6 +53,12 @@ impl Error for WatcherError {
 impl From<SessionConfigError> for WatcherError {
     fn from(error: SessionConfigError) -> Self {
         Self::Options(error)
+    }
+}
+
+impl From<ImdsError> for WatcherError {
+    fn from(error: ImdsError) -> Self {
+        Self::Imds(error)
     }
 }
 

@@ -1,31 +1,32 @@
 //! The host: the caller's side of a watcher, which acts and reports.
 
+use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use scheduled_events_core::wire::{ADVICE_API_VERSION, API_VERSION};
 use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, OpenFailures, Policy, RequestOutcome, Session, TrackedEvent,
-    UnixSeconds,
+    Change, OpenFailures, Policy, RequestOutcome, Session, TrackedEvent, UnixSeconds,
 };
 
-use super::message::{Completion, Reply};
+use super::message::Completion;
+use super::reply::{GateReply, PrepareReply, RecoverReply};
 use crate::imds::name_unknown;
 use crate::limits::EVENTS_MAX;
-use crate::record::{EventRecord, TimedRecord};
+use crate::record::{EventRecord, HookOutcome, TimedRecord};
 
-/// Performs what a watcher decides: runs commands, calls functions, prints.
+/// Performs what a watcher decides: runs commands, calls functions, prints. Each method has a default, which does nothing: without
+/// a preparation, an event whose rule asks for one is held.
 ///
-/// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread.
+/// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread; a reply can
+/// be sent there. The functions of a [`WatcherBuilder`](super::WatcherBuilder) run on threads of their own.
 ///
 /// ```
-/// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
+/// use scheduled_events::record::EventRecord;
+/// use scheduled_events::watch::{Host, PrepareReply, RecoverReply, Watcher};
+/// use scheduled_events_core::{Action, Policy, Rule};
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
-/// use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherOptions};
-/// use scheduled_events_core::{Action, Policy, Preparation, Rule};
-/// use std::time::Duration;
 ///
 /// #[derive(Default)]
 /// struct Machine {
@@ -33,32 +34,28 @@ use crate::record::{EventRecord, TimedRecord};
 /// }
 ///
 /// impl Host for Machine {
-///     fn record(&mut self, _record: &TimedRecord<'_>) {}
-///     fn note(&mut self, _note: &Note) {}
-///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
+///     fn prepare(&mut self, _event: &EventRecord, reply: PrepareReply) {
 ///         self.log.push("drained");
-///         reply.prepared(Preparation::Ready, HookOutcome::Ready);
+///         reply.ready();
 ///     }
-///     fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
+///     fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
 ///         self.log.push("back in service");
-///         reply.recovered(HookOutcome::Done);
+///         reply.done();
 ///     }
 /// }
 ///
 /// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?).speed(60.0))?;
-/// let options = WatcherOptions {
-///     policy: Policy::new(&[Rule::new(Action::Prepare)])?,
-///     until_idle: true,
-///     ..WatcherOptions::default()
-/// };
+/// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
 /// let mut machine = Machine::default();
-/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut machine);
+/// Watcher::builder().endpoint(server.url()).policy(policy).until_idle(true).build()?.run_with(&mut machine);
 /// assert_eq!(machine.log, ["drained", "back in service"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Host {
     /// Reports a record.
-    fn record(&mut self, record: &TimedRecord<'_>);
+    fn record(&mut self, record: &TimedRecord<'_>) {
+        let _ = record;
+    }
 
     /// Reports a poll that ended: answered or failed. Unlike a record, that happens every second.
     fn polled(&mut self, poll: &Poll<'_>) {
@@ -66,22 +63,29 @@ pub trait Host {
     }
 
     /// Reports something for the log, which is not a record.
-    fn note(&mut self, note: &Note);
+    fn note(&mut self, note: &Note) {
+        let _ = note;
+    }
 
-    /// Prepares the machine for the event. `time_left` is the time until the event may start, if that is known. The host reports
-    /// the result through `reply`, also if the attempt is cancelled.
-    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply);
+    /// Prepares the machine for the event. The host reports the result through `reply`, also if the attempt is cancelled.
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
+        let _ = event;
+        reply.report(HookOutcome::NoCommand);
+    }
 
     /// Takes the machine back into service: nothing keeps it out any more. `events` are those that ended while it was out of
     /// service, the last one first. For another machine it is the one event that it was prepared for. The host reports the
     /// result through `reply`, also if the attempt is cancelled.
-    fn recover(&mut self, events: &[EventRecord], reply: Reply);
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
+        let _ = events;
+        reply.report(HookOutcome::NoCommand);
+    }
 
-    /// Asks whether this machine may go on; only with [`WatcherOptions::gate`](super::WatcherOptions::gate). The host reports
-    /// the answer through `reply`, also if the attempt is cancelled.
-    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+    /// Asks whether this machine may go on; only with [`WatcherBuilder::asks_gate`](super::WatcherBuilder::asks_gate). The host
+    /// reports the answer through `reply`, also if the attempt is cancelled.
+    fn gate(&mut self, event: &EventRecord, reply: GateReply) {
         let _ = event;
-        reply.gate(phase, GateAnswer::Open);
+        reply.open();
     }
 
     /// Ends the preparation, the recovery or the question with this attempt number. Its result does not count; until it is
@@ -103,7 +107,7 @@ pub trait Host {
     /// Called after [`WatcherHandle::reload`](super::WatcherHandle::reload): returns the policy that counts from now on, or why it
     /// cannot be read. Then the one before counts, and [`Sight`](crate::state::Sight) has the reason. Whatever it replaces of itself,
     /// such as commands, it replaces here. Reading a file may take time, and so belongs on another thread, before `reload`.
-    fn reload(&mut self) -> Option<Result<Policy, String>> {
+    fn reload(&mut self) -> Option<Result<Policy, Box<dyn Error + Send + Sync>>> {
         None
     }
 
@@ -130,11 +134,8 @@ pub trait Host {
 /// A poll that ended.
 ///
 /// ```
-/// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events::record::{EventRecord, TimedRecord};
+/// use scheduled_events::watch::{Host, Poll, Watcher};
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
-/// use scheduled_events::watch::{Host, Note, Poll, Reply, Watcher, WatcherOptions};
-/// use std::time::Duration;
 ///
 /// /// Counts polls and the events that they show.
 /// #[derive(Default)]
@@ -144,21 +145,16 @@ pub trait Host {
 /// }
 ///
 /// impl Host for Monitor {
-///     fn record(&mut self, _record: &TimedRecord<'_>) {}
-///     fn note(&mut self, _note: &Note) {}
 ///     fn polled(&mut self, poll: &Poll<'_>) {
 ///         self.polls += 1;
 ///         self.events = poll.events().count();
 ///         assert!(!poll.out_of_service()); // nothing was prepared for
 ///     }
-///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
-///     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
 /// }
 ///
 /// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?))?;
-/// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
 /// let mut monitor = Monitor::default();
-/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut monitor);
+/// Watcher::builder().endpoint(server.url()).max_polls(Some(1)).build()?.run_with(&mut monitor);
 /// assert_eq!((monitor.polls, monitor.events), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -242,6 +238,7 @@ pub struct WatchStatus<'a> {
 /// assert!(note.to_string().contains("web_0"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Note {
     /// The machine's own name is known now.
     NameKnown(String),
@@ -308,6 +305,13 @@ pub enum Note {
     },
     /// The policy could not be read again, for this reason. The one before counts.
     NotReloaded(String),
+    /// A function that prepares or recovers returned an error.
+    FunctionFailed {
+        /// The id of the event.
+        event_id: String,
+        /// The error.
+        reason: String,
+    },
     /// A poll failed, for this reason.
     PollFailed(String),
     /// An approval failed, for this reason.
@@ -370,6 +374,7 @@ impl Note {
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
             | Self::StateQuarantined { .. }
+            | Self::FunctionFailed { .. }
             | Self::PollFailed(_)
             | Self::ApprovalFailed(_)
             | Self::StaleDocument
@@ -448,6 +453,9 @@ impl fmt::Display for Note {
             ),
             Self::NotReloaded(reason) => {
                 write!(f, "the configuration was not read again, and the one before counts: {reason}")
+            }
+            Self::FunctionFailed { event_id, reason } => {
+                write!(f, "the function for the event {event_id} failed: {reason}")
             }
             Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
             Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),

@@ -8,6 +8,7 @@ use scheduled_events_core::{
 
 use super::host::{Host, Note, Poll};
 use super::message::Message;
+use super::reply::Answer;
 use super::{StopReason, Watcher};
 use crate::clock::Deviation;
 use crate::imds::{AUTO_API_VERSION, HttpResponse, RequestFailure};
@@ -41,58 +42,29 @@ impl Watcher {
                 }
             }
             Message::MachineId(answer) => self.on_machine_id(answer, host),
-            Message::Prepared {
+            Message::Answered {
                 attempt,
                 event_id,
-                preparation,
-                outcome,
+                answer,
+                reason,
             } => {
                 self.running.remove(&attempt);
-                let answer = self.session.prepared(attempt, preparation);
-                if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let event = self.events.named(&event_id, &self.session);
-                    self.report(
-                        &event,
-                        |event| Record::Prepare {
-                            outcome,
-                            attempt: Some(attempt),
-                            event,
-                        },
-                        host,
-                    );
-                }
-            }
-            Message::Recovered {
-                attempt,
-                event_id,
-                outcome,
-            } => {
-                self.running.remove(&attempt);
-                let events = self.recovered_from(attempt, &event_id);
-                let now = self.clock.clock.now();
-                let answer = self
-                    .session
-                    .recovered(attempt, outcome.has_recovered(), now);
-                // Saved before it is reported, so that a recovery that was reported never runs again.
-                if let Some(outcome) = self.answered(answer, outcome, host) {
-                    with_recovery(&events, outcome, |record| {
-                        self.emit(&record, host);
+                if let Some(reason) = reason {
+                    host.note(&Note::FunctionFailed {
+                        event_id: event_id.clone(),
+                        reason,
                     });
                 }
-            }
-            Message::Gate {
-                attempt,
-                event_id,
-                phase,
-                answer,
-            } => {
-                self.running.remove(&attempt);
-                if self
-                    .session
-                    .gate_answered(attempt, answer, self.clock.clock.now())
-                    == AnswerOutcome::Accepted
-                {
-                    self.on_gate(&event_id, phase, answer, host);
+                match answer {
+                    Answer::Prepared(outcome) => {
+                        self.on_prepared(attempt, &event_id, outcome, host);
+                    }
+                    Answer::Recovered(outcome) => {
+                        self.on_recovered(attempt, &event_id, outcome, host);
+                    }
+                    Answer::Gate(phase, answer) => {
+                        self.on_gate(attempt, &event_id, (phase, answer), host);
+                    }
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),
@@ -100,6 +72,48 @@ impl Watcher {
             Message::Stop => return Some(StopReason::Stopped),
         }
         None
+    }
+
+    fn on_prepared(
+        &mut self,
+        attempt: u32,
+        event_id: &str,
+        outcome: HookOutcome,
+        host: &mut dyn Host,
+    ) {
+        let answer = self.session.prepared(attempt, outcome.preparation());
+        if let Some(outcome) = self.answered(answer, outcome, host) {
+            let event = self.events.named(event_id, &self.session);
+            self.report(
+                &event,
+                |event| Record::Prepare {
+                    outcome,
+                    attempt: Some(attempt),
+                    event,
+                },
+                host,
+            );
+        }
+    }
+
+    fn on_recovered(
+        &mut self,
+        attempt: u32,
+        event_id: &str,
+        outcome: HookOutcome,
+        host: &mut dyn Host,
+    ) {
+        let events = self.recovered_from(attempt, event_id);
+        let now = self.clock.clock.now();
+        let answer = self
+            .session
+            .recovered(attempt, outcome.has_recovered(), now);
+        // Saved before it is reported, so that a recovery that was reported never runs again.
+        if let Some(outcome) = self.answered(answer, outcome, host) {
+            with_recovery(&events, outcome, |record| {
+                self.emit(&record, host);
+            });
+        }
     }
 
     /// Takes the policy that the host has read again, if it could.
@@ -112,7 +126,8 @@ impl Watcher {
                 self.sight.reload_failed(None);
                 Note::Reloaded { rules }
             }
-            Some(Err(reason)) => {
+            Some(Err(error)) => {
+                let reason = error.to_string();
                 self.sight.reload_failed(Some(reason.clone()));
                 Note::NotReloaded(reason)
             }
@@ -172,20 +187,24 @@ impl Watcher {
     /// Reports the gate's answer unless it is the same as before: a closed gate is asked every few seconds.
     fn on_gate(
         &mut self,
+        attempt: u32,
         event_id: &str,
-        phase: GatePhase,
-        outcome: GateAnswer,
+        (phase, answer): (GatePhase, GateAnswer),
         host: &mut dyn Host,
     ) {
+        let now = self.clock.clock.now();
+        if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
+            return;
+        }
         let events = &self.events;
         self.gate_answers.retain(|key| events.get(key).is_some());
-        if self.gate_answers.is_new(event_id, phase, outcome) {
+        if self.gate_answers.is_new(event_id, phase, answer) {
             let event = self.events.named(event_id, &self.session);
             self.report(
                 &event,
                 |event| Record::Gate {
                     phase,
-                    outcome: outcome.into(),
+                    outcome: answer.into(),
                     event,
                 },
                 host,

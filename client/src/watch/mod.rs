@@ -3,23 +3,25 @@
 //! Core's [`Session`] makes every decision. This folder gives it what it does not have: a clock, HTTP, a state file, and a host
 //! that acts. Read it in this order:
 //!
-//! * `options`: how a watcher is configured.
-//! * `host`: the trait that the caller implements, and the notes for its log.
+//! * `builder`: how a watcher is configured. `functions`: the functions that it may be given.
+//! * `host`: the trait that a caller may implement instead, and the notes for its log. `reply`: how it answers.
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
 //!   send.
 //! * `poller`: its requests, for a program that only looks.
 //! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
 
+mod builder;
 mod error;
+mod functions;
 mod host;
 mod identity;
 mod incoming;
 mod message;
 mod name;
-mod options;
 mod persistence;
 mod poller;
+mod reply;
 mod sight;
 mod transport;
 
@@ -44,12 +46,16 @@ use crate::record::{EventRecord, HookOutcome, Record};
 use crate::session::{EventRecords, GateAnswers, OwnedStep, with_report};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
+pub use builder::WatcherBuilder;
 pub use error::WatcherError;
+pub use functions::Task;
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
-pub use message::{Completion, Reply, WatcherHandle};
-pub use options::WatcherOptions;
+pub use message::{Completion, WatcherHandle};
 pub use poller::{Polled, Poller};
+pub use reply::{GateReply, PrepareReply, RecoverReply};
 
+use builder::Options;
+use functions::Functions;
 use identity::MachineId;
 use message::Message;
 use name::MachineName;
@@ -60,24 +66,12 @@ use transport::Transport;
 /// Why a watcher stopped.
 ///
 /// ```
-/// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
-/// # use scheduled_events::record::{EventRecord, TimedRecord};
+/// use scheduled_events::watch::{StopReason, Watcher};
 /// # use scheduled_events_replay::{Scenario, Server, ServerConfig};
-/// # use scheduled_events::watch::{Host, Note, Reply};
-/// # use std::time::Duration;
-/// # struct Silent;
-/// # impl Host for Silent {
-/// #     fn record(&mut self, _record: &TimedRecord<'_>) {}
-/// #     fn note(&mut self, _note: &Note) {}
-/// #     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
-/// #     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
-/// # }
 /// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
 /// # let endpoint = server.url();
 ///
-/// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
-/// let reason = Watcher::new(Imds::new(&endpoint, API_VERSION, false)?, options, None)?.run(&mut Silent);
+/// let reason = Watcher::builder().endpoint(endpoint).max_polls(Some(1)).build()?.run();
 /// assert_eq!(reason, StopReason::PollsDone { answered: true });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -96,36 +90,35 @@ pub enum StopReason {
 
 /// Watches one machine: a session with all that it needs around it.
 ///
+/// A program that prepares takes two functions, or implements [`Host`] and calls [`run_with`](Self::run_with).
+///
 /// ```
-/// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
-/// # use scheduled_events::record::{EventRecord, TimedRecord};
+/// use scheduled_events::watch::{StopReason, Watcher};
+/// use scheduled_events_core::{Action, Policy, Rule};
 /// # use scheduled_events_replay::{Scenario, Server, ServerConfig};
-/// # use scheduled_events::watch::{Host, Note, Reply};
-/// # use std::time::Duration;
-/// # struct Silent;
-/// # impl Host for Silent {
-/// #     fn record(&mut self, _record: &TimedRecord<'_>) {}
-/// #     fn note(&mut self, _note: &Note) {}
-/// #     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
-/// #     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
-/// # }
-/// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// # let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?).speed(60.0))?;
 /// # let endpoint = server.url();
 ///
-/// // `Silent` is a `Host`, whose page has an example.
-/// let mut watcher = Watcher::new(Imds::new(&endpoint, API_VERSION, false)?, WatcherOptions::default(), None)?;
-/// let handle = watcher.handle();
-/// std::thread::spawn(move || {
-///     std::thread::sleep(Duration::from_millis(100));
-///     handle.stop();
-/// });
-/// assert_eq!(watcher.run(&mut Silent), StopReason::Stopped);
+/// let mut watcher = Watcher::builder()
+///     .endpoint(endpoint) // without this, the service of every Azure machine
+///     .policy(Policy::new(&[Rule::new(Action::Prepare)])?)
+///     .prepare(|task| {
+///         println!("draining for {}", task.event().event_id);
+///         Ok(())
+///     })
+///     .recover(|_| Ok(println!("back in service")))
+///     .on_record(|record| println!("{record}"))
+///     .until_idle(true)
+///     .build()?;
+/// let handle = watcher.handle(); // on any thread, `handle.stop()` ends it
+/// assert_eq!(watcher.run(), StopReason::Idle);
+/// # drop(handle);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Watcher {
     session: Box<Session<EVENTS_MAX>>,
-    options: WatcherOptions,
+    options: Options,
+    functions: Functions,
     clock: ClockMonitor,
     transport: Transport,
     name: MachineName,
@@ -164,14 +157,16 @@ struct Polls {
 }
 
 impl Watcher {
-    /// Makes a watcher. With a state file it continues where the last run stopped.
-    ///
-    /// # Errors
-    /// [`WatcherError`]: an option out of range, or a state file that cannot be used.
-    pub fn new(
+    /// The configuration of a watcher, which makes it.
+    pub fn builder() -> WatcherBuilder {
+        WatcherBuilder::new()
+    }
+
+    fn new(
         imds: Imds,
-        options: WatcherOptions,
+        options: Options,
         state_file: Option<(StateFile, LoadResult)>,
+        functions: Functions,
     ) -> Result<Self, WatcherError> {
         let session = new_session(&options)?;
         let (sender, messages) = mpsc::channel();
@@ -188,6 +183,7 @@ impl Watcher {
         let mut watcher = Self {
             session,
             options,
+            functions,
             clock,
             transport,
             name,
@@ -233,8 +229,16 @@ impl Watcher {
         WatcherHandle(self.sender.clone())
     }
 
-    /// Watches until there is a reason to stop.
-    pub fn run(&mut self, host: &mut dyn Host) -> StopReason {
+    /// Watches until there is a reason to stop, and calls the functions of the builder.
+    pub fn run(&mut self) -> StopReason {
+        let mut functions = std::mem::take(&mut self.functions);
+        let reason = self.run_with(&mut functions);
+        self.functions = functions;
+        reason
+    }
+
+    /// Watches until there is a reason to stop, with this host in the place of the functions.
+    pub fn run_with(&mut self, host: &mut dyn Host) -> StopReason {
         for note in std::mem::take(&mut self.start_notes) {
             host.note(&note);
         }
@@ -323,7 +327,6 @@ impl Watcher {
                 by_last_call,
                 attempt,
             } => {
-                let reply = self.reply(attempt, &event).with_last_call(by_last_call);
                 self.report(
                     &event,
                     |event| Record::Prepare {
@@ -333,10 +336,11 @@ impl Watcher {
                     },
                     host,
                 );
+                let time_left = time_left(event.not_before, self.clock.time_of_day());
+                let (id, sender) = self.begin(attempt, &event);
                 host.prepare(
                     &event,
-                    time_left(event.not_before, self.clock.time_of_day()),
-                    reply,
+                    PrepareReply::new(attempt, id, by_last_call, time_left, sender),
                 );
             }
             OwnedStep::Recover {
@@ -344,10 +348,11 @@ impl Watcher {
                 own,
                 attempt,
             } => {
-                let reply = self.reply(attempt, &events[0]);
+                let (id, sender) = self.begin(attempt, &events[0]);
+                let reply = RecoverReply::new(attempt, id, sender);
                 self.recovery = own.then_some(attempt).or(self.recovery);
                 if self.options.dry_run {
-                    reply.recovered(HookOutcome::DryRun);
+                    reply.report(HookOutcome::DryRun);
                 } else {
                     host.recover(&events, reply);
                 }
@@ -357,8 +362,8 @@ impl Watcher {
                 phase,
                 attempt,
             } => {
-                let reply = self.reply(attempt, &event);
-                host.gate(&event, phase, reply);
+                let (id, sender) = self.begin(attempt, &event);
+                host.gate(&event, GateReply::new(attempt, id, phase, sender));
             }
             OwnedStep::Cancel { attempt } => host.cancel(attempt),
             OwnedStep::Get {
@@ -384,10 +389,10 @@ impl Watcher {
         None
     }
 
-    /// What the host answers the attempt through, which it works on from now on.
-    fn reply(&mut self, attempt: u32, event: &EventRecord) -> Reply {
+    /// Records that the host works on the attempt from now on. Returns what its reply needs.
+    fn begin(&mut self, attempt: u32, event: &EventRecord) -> (String, Sender<Message>) {
         self.running.insert(attempt);
-        Reply::new(attempt, event.event_id.clone(), self.sender.clone())
+        (event.event_id.clone(), self.sender.clone())
     }
 
     /// Waits for a message, until the session or somebody else has something to do.
@@ -574,7 +579,7 @@ impl Watcher {
 
 /// Makes the session on a stack of its own. It is large and passes through the stack more than once; a thread gives its stack
 /// back.
-fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+fn new_session(options: &Options) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let boot_id = platform::boot_id();
     let config = SessionConfig {

@@ -18,7 +18,7 @@ use crate::imds::{HttpResponse, Imds, RequestFailure};
 /// use std::time::Duration;
 ///
 /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
-/// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+/// let imds = Imds::new(&server.url())?;
 /// let polled = Poller::new(&imds).poll(API_VERSION, API_VERSION, Duration::from_secs(130), &mut |waited| {
 ///     if waited > Duration::from_secs(5) {
 ///         println!("no answer for {} s", waited.as_secs());
@@ -129,7 +129,7 @@ mod tests {
             // They stay open until the test ends them: closing one would be an answer, too.
             silent
         });
-        let imds = Imds::new(&endpoint, API_VERSION, false).unwrap();
+        let imds = Imds::new(&endpoint).unwrap();
         let mut waited = Vec::new();
         let polled = Poller::new(&imds).poll(
             "2024-07-09",

@@ -19,10 +19,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The order to read: [`Record`] and its members (this file), their `values`, and how to `make` a record. [`is_unsafe_to_print`] is the set
+//! The order to read: [`Record`] and its members (this file), their `values`, how to `make` a record, and its `line` for people. [`is_unsafe_to_print`] is the set
 //! of characters that every writer of records escapes.
 
 mod example;
+mod line;
 mod make;
 mod printable;
 mod values;

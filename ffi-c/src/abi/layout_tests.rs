@@ -97,39 +97,6 @@ fn reads_a_document() {
 }
 
 #[test]
-fn reads_a_document_in_one_pass() {
-    unsafe extern "C" fn on_event(
-        context: *mut c_void,
-        event: *const schedev_event,
-        names: *const schedev_text,
-        count: usize,
-    ) {
-        // SAFETY: `context` is the sum, and the rest is valid during the call.
-        unsafe {
-            let names = core::slice::from_raw_parts(names, count);
-            *context.cast::<usize>() +=
-                (*event).event_id.len + names.iter().map(|name| name.len).sum::<usize>();
-        }
-    }
-    let mut document = MaybeUninit::<schedev_document>::uninit();
-    let mut sum = 0_usize;
-    let (context, none) = ((&raw mut sum).cast(), core::ptr::null_mut());
-    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
-    let parsed = unsafe {
-        let body = BODY.as_ptr().cast();
-        schedev_document_parse_each(
-            body,
-            BODY.len(),
-            Some(on_event),
-            context,
-            document.as_mut_ptr(),
-            none,
-        )
-    };
-    assert_eq!((parsed, sum), (SCHEDEV_OK, 1 + 4 + r"vm\u005f1".len() + 1));
-}
-
-#[test]
 fn runs_a_session_and_a_tracker_at_any_alignment() {
     // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
     unsafe {
@@ -188,6 +155,7 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
         let mut needed = 0;
         let written = schedev_step_json(
             &raw const step,
+            core::ptr::null(),
             core::ptr::null(),
             json.as_mut_ptr(),
             json.len(),
@@ -347,6 +315,7 @@ fn recovers_a_machine() {
         let mut needed = 0;
         let written = schedev_step_json(
             &raw const recover,
+            core::ptr::null(),
             core::ptr::null(),
             json.as_mut_ptr(),
             json.len(),

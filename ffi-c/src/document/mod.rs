@@ -1,14 +1,13 @@
 //! The document: parsed once, then read without errors.
 
-use core::mem::MaybeUninit;
 pub(crate) mod event;
 pub(crate) mod member;
 pub(crate) mod problem;
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 
 use scheduled_events_core::{
-    Document, Event, EventCursor, EventId, Incarnation, ParseError, Position, Text,
+    Document, Event, EventCursor, EventId, Incarnation, ParseError, Position,
 };
 
 use crate::abi::pointers::{Output, bytes, check, optional_output, output};
@@ -17,7 +16,7 @@ use crate::boundary::{Result, boundary, value_boundary};
 use crate::document::event::schedev_event;
 use crate::error::schedev_error;
 use crate::status::schedev_status::{
-    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_PARSE,
+    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_PARSE,
 };
 use crate::text::{core_event_id, schedev_text};
 
@@ -143,76 +142,6 @@ unsafe fn write_parsed(
     }
 }
 
-/// The most names that schedev_document_parse_each() passes with an event.
-pub const SCHEDEV_CALLBACK_NAMES_MAX: usize = 16;
-
-/// Called by schedev_document_parse_each() for each event. It must return normally: neither longjmp() nor a C++ exception
-/// may leave it.
-///
-/// @param context  what was passed to schedev_document_parse_each().
-/// @param event    the event, valid until the callback returns. A copy is valid as long as the document's bytes are.
-/// @param names    the event's Resources, valid until the callback returns; NULL if there are more than
-///                 SCHEDEV_CALLBACK_NAMES_MAX, which schedev_event_next_resources() reads.
-/// @param count    the number of names; 0 if names is NULL.
-pub type schedev_event_callback = Option<
-    unsafe extern "C" fn(
-        context: *mut c_void,
-        event: *const schedev_event,
-        names: *const schedev_text,
-        count: usize,
-    ),
->;
-
-/// Parses a document like schedev_document_parse(), and calls on_event for each event in the same pass.
-///
-/// This is the fastest way to read a whole document: the schedev_document_next() loop reads the events a second time. If
-/// the call fails, discard what on_event was given: the document turned out to be invalid after those events. on_event is
-/// called for an event that repeats an id, too; schedev_document_next() leaves it out.
-///
-/// @param data      the body of the HTTP response. It must outlive the document and all that is read from it.
-/// @param len       its length in bytes.
-/// @param on_event  called for each event, in the order of the document.
-/// @param context   passed to on_event.
-/// @param document  receives the document.
-/// @param error     receives what is wrong and where if the document is refused; may be NULL.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
-#[must_use]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_document_parse_each(
-    data: *const c_char,
-    len: usize,
-    on_event: schedev_event_callback,
-    context: *mut c_void,
-    document: *mut schedev_document,
-    error: *mut schedev_error,
-) -> schedev_status {
-    boundary(|| {
-        let on_event = on_event.ok_or(SCHEDEV_ERROR_NULL)?;
-        check(document)?;
-        let (body, error) = (checked!(bytes(data, len)), checked!(optional_output(error)));
-        let mut event_view = MaybeUninit::<schedev_event>::uninit();
-        let mut name_views = [schedev_text::NONE; SCHEDEV_CALLBACK_NAMES_MAX];
-        let mut storage = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
-        let parsed =
-            Document::parse_each(body, &mut storage, |event: &Event<'static>, _, names| {
-                for (view, name) in name_views.iter_mut().zip(names.unwrap_or_default()) {
-                    *view = schedev_text::from_core(*name);
-                }
-                let (views, count) = names.map_or((core::ptr::null(), 0), |names| {
-                    (name_views.as_ptr(), names.len())
-                });
-                // SAFETY: `event_view` is this function's own. `on_event` keeps the conventions of the header; core gives at
-                // most as many names as `storage`, and so `name_views`, has.
-                unsafe {
-                    schedev_event::write(event_view.as_mut_ptr(), event);
-                    on_event(context, event_view.as_ptr(), views, count);
-                }
-            });
-        // SAFETY: `document` was checked, and is an output.
-        unsafe { write_parsed(document, error, body, &parsed) }
-    })
-}
-
 /// The kind of an incarnation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,7 +238,7 @@ pub struct EventPosition {
 /// one are left out; schedev_document_next_problem() reports them. Only the first 64 ids of a document are compared; trackers
 /// and sessions compare all of them.
 ///
-/// Nothing is stored, so that each event but the first is read a second time. schedev_document_parse_each() avoids that.
+/// Nothing is stored, so that each event but the first is read a second time.
 ///
 /// @param document  the document.
 /// @param cursor    the position, which moves to the next event. Start with SCHEDEV_CURSOR_INIT.

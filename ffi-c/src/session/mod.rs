@@ -4,6 +4,7 @@ pub(crate) mod notified;
 mod object;
 pub(crate) mod snapshot;
 pub(crate) mod step;
+pub(crate) mod waiting;
 
 use std::ffi::{c_char, c_void};
 
@@ -211,11 +212,7 @@ pub unsafe extern "C" fn schedev_session_init(
     boundary(|| {
         let config: schedev_session_config = checked!(sized(config));
         let (output, source) = (checked!(output(session)), core_source(config.source)?);
-        let policy = if config.policy.is_null() {
-            Policy::observe()
-        } else {
-            checked!(core_policy(config.policy))
-        };
+        let policy = checked!(policy_or_observe(config.policy));
         let (machine_id, boot_id) = (&config.machine_id, &config.boot_id);
         let (machine_id, boot_id) = (
             checked!(core_text(machine_id)),
@@ -283,6 +280,38 @@ pub unsafe extern "C" fn schedev_session_set_names(
         let set = |names: VmNames<'_>| session.set_names(names);
         checked!(with_names(names, set)).map_err(config_status)
     })
+}
+
+/// Sets another policy, such as after the operator has changed it. The events are decided again with the next document; what only
+/// notifications have shown, with the next one of it. A preparation that was given goes on, and what it led to counts.
+///
+/// @param session  the session.
+/// @param policy   the policy, which is copied; NULL is schedev_policy_observe().
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, if
+///         struct_size is invalid, or a constant unknown. After an error the policy is unchanged.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_set_policy(
+    session: *mut schedev_session,
+    policy: *const schedev_policy,
+) -> schedev_status {
+    boundary(|| {
+        let session = checked!(object_mut(session));
+        session.set_policy(checked!(policy_or_observe(policy)));
+        Ok(())
+    })
+}
+
+/// A policy that may be NULL.
+///
+/// # Safety
+/// The conventions of the header.
+unsafe fn policy_or_observe(policy: *const schedev_policy) -> Result<Policy> {
+    if policy.is_null() {
+        Ok(Policy::observe())
+    } else {
+        Ok(checked!(core_policy(policy)))
+    }
 }
 
 /// Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.

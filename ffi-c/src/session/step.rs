@@ -105,11 +105,14 @@ pub struct schedev_step {
     pub change: u32,
     /// PREPARE: whether it is the last call: the gate has not answered yes.
     pub by_last_call: Flag,
+    /// RECOVER: whether it is this machine that recovers, from all events that ended while it was out of service. Otherwise it is the
+    /// event's other machine, from this event only.
+    pub own: Flag,
     /// UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore.
     pub untracked_own: usize,
     /// UNTRACKED: the number of other machines' events that are not followed.
     pub untracked_others: usize,
-    /// RECOVER: the session if it is this machine that recovers, and NULL for another machine. schedev_step_json() uses it.
+    /// RECOVER: private, for schedev_step_json().
     pub session: *const schedev_session,
     /// For later versions: zero.
     pub reserved: [u64; 4],
@@ -131,6 +134,7 @@ impl schedev_step {
         problem: schedev_problem::NONE,
         change: 0,
         by_last_call: Flag::new(false),
+        own: Flag::new(false),
         untracked_own: 0,
         untracked_others: 0,
         session: core::ptr::null(),
@@ -182,6 +186,7 @@ impl schedev_step {
                 attempt,
             } => {
                 result.attempt = *attempt;
+                result.own = Flag::new(*own);
                 result.session = if *own { session } else { core::ptr::null() };
                 (SCHEDEV_STEP_RECOVER, Some(events.last()))
             }

@@ -9,13 +9,12 @@ use scheduled_events_c_abi::schedev_status::{
     SCHEDEV_OK,
 };
 use scheduled_events_c_abi::{
-    SCHEDEV_CALLBACK_NAMES_MAX, SCHEDEV_ERROR_MESSAGE_MAX_BYTES, SCHEDEV_TRACKER_EVENTS_MAX,
-    schedev_change_word, schedev_decide, schedev_decision, schedev_document,
-    schedev_document_event_count, schedev_document_incarnation, schedev_document_next,
-    schedev_document_next_problem, schedev_document_parse, schedev_document_parse_each,
-    schedev_error, schedev_error_message, schedev_event, schedev_event_cursor,
-    schedev_event_next_resources, schedev_event_rank, schedev_event_resource, schedev_names,
-    schedev_parse_error_word, schedev_policy, schedev_position_of, schedev_problem,
+    SCHEDEV_ERROR_MESSAGE_MAX_BYTES, SCHEDEV_TRACKER_EVENTS_MAX, schedev_change_word,
+    schedev_decide, schedev_decision, schedev_document, schedev_document_event_count,
+    schedev_document_incarnation, schedev_document_next, schedev_document_next_problem,
+    schedev_document_parse, schedev_error, schedev_error_message, schedev_event,
+    schedev_event_cursor, schedev_event_next_resources, schedev_event_rank, schedev_event_resource,
+    schedev_names, schedev_parse_error_word, schedev_policy, schedev_position_of, schedev_problem,
     schedev_problem_cursor, schedev_resource_cursor, schedev_start_requests, schedev_text,
     schedev_text_copy, schedev_text_equal, schedev_text_equal_ignore_case, schedev_tracked_event,
     schedev_tracker_approved, schedev_tracker_event, schedev_tracker_event_count,
@@ -189,7 +188,6 @@ pub(super) fn read(u: &mut Unstructured<'_>, body: &[u8]) -> Result<()> {
     };
     assert_eq!(of_c, reading(&core));
 
-    events_in_one_pass(&parsed);
     let offset = u.int_in_range(0..=body.len() + 1)?;
     let mut position = MaybeUninit::uninit();
     // SAFETY: the bytes and the place live; the place is written, since nothing is NULL.
@@ -345,47 +343,6 @@ fn resources(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<Vec<
         assert_eq!(one.as_ref(), all.get(index));
     }
     Ok(all)
-}
-
-/// Compares `schedev_document_parse_each()` with `Document::parse_each`.
-fn events_in_one_pass(parsed: &Parsed) {
-    type Shown = (usize, String, Option<Vec<String>>);
-    unsafe extern "C" fn note(
-        context: *mut c_void,
-        event: *const schedev_event,
-        names: *const schedev_text,
-        count: usize,
-    ) {
-        // SAFETY: the context is the list below; event and names are good during the call.
-        unsafe {
-            let list: *mut Vec<Shown> = context.cast();
-            let kept = (!names.is_null()).then(|| core::slice::from_raw_parts(names, count));
-            let kept = kept.map(|names| names.iter().map(|name| text(*name)).collect());
-            (*list).push(((*event).index, text((*event).event_id), kept));
-        }
-    }
-    let mut shown: Vec<Shown> = Vec::new();
-    let mut document = MaybeUninit::uninit();
-    // SAFETY: the bytes and the list live through the call.
-    let status = unsafe {
-        schedev_document_parse_each(
-            parsed.body.as_ptr().cast(),
-            parsed.body.len(),
-            Some(note),
-            (&raw mut shown).cast(),
-            document.as_mut_ptr(),
-            core::ptr::null_mut(),
-        )
-    };
-    assert_eq!(status, SCHEDEV_OK);
-    let mut expected: Vec<Shown> = Vec::new();
-    let mut buffer = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
-    let read = Document::parse_each(&parsed.body, &mut buffer, |event, _, names| {
-        let names = names.map(|names| names.iter().map(Text::to_string).collect());
-        expected.push((event.index(), event.event_id().to_string(), names));
-    });
-    assert!(read.is_ok());
-    assert_eq!(shown, expected);
 }
 
 /// Copies a text into buffers of any size, and compares it.

@@ -24,13 +24,14 @@ use scheduled_events_c_abi::{
     schedev_session_out_of_service_since, schedev_session_posted, schedev_session_prepared,
     schedev_session_recovered, schedev_session_recovering, schedev_session_repeat_answered,
     schedev_session_repeat_version, schedev_session_restore, schedev_session_set_machine_id,
-    schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step,
-    schedev_step_json,
+    schedev_session_set_names, schedev_session_size, schedev_session_snapshot,
+    schedev_session_waiting, schedev_step, schedev_step_json, schedev_waiting,
+    schedev_waits_for_word,
 };
 use scheduled_events_core::{
     AnswerOutcome, ApiVersion, Cause, Document, EventId, GateAnswer, GatePhase, LastCall,
     NotificationOrder, Notifications, Preparation, Report, RequestOutcome, Response, Session,
-    SessionConfig, SessionSource, SnapshotError, Step, UnixMillis, VmNames,
+    SessionConfig, SessionSource, SnapshotError, Step, UnixMillis, UnixSeconds, VmNames,
 };
 
 use super::{
@@ -390,6 +391,7 @@ impl Pair {
                 let mut needed = 0;
                 let written = schedev_step_json(
                     &raw const step,
+                    core::ptr::null(),
                     core::ptr::null(),
                     record.as_mut_ptr(),
                     record.len(),
@@ -756,6 +758,40 @@ impl Pair {
             }
             assert_eq!(
                 schedev_session_event(self.c, count, event.as_mut_ptr()),
+                SCHEDEV_END
+            );
+            let mut waiting = MaybeUninit::uninit();
+            for (index, (event, expected)) in self.core.waiting(self.now).enumerate() {
+                assert_eq!(
+                    schedev_session_waiting(self.c, index, self.now.0, waiting.as_mut_ptr()),
+                    SCHEDEV_OK
+                );
+                let found: schedev_waiting = waiting.assume_init();
+                assert_eq!(TrackedView::c(&found.event), TrackedView::core(event));
+                assert_eq!(
+                    word(schedev_waits_for_word(found.waits_for)),
+                    expected.waits_for.word()
+                );
+                let some = |has: Flag, seconds| has.is_on().then_some(UnixSeconds(seconds));
+                assert_eq!(
+                    (
+                        some(found.has_attempt, found.since_seconds),
+                        some(found.has_until, found.until_seconds),
+                        found.has_attempt.is_on().then_some(found.attempt),
+                        found.has_decision.is_on(),
+                        found.by_last_call.is_on(),
+                    ),
+                    (
+                        expected.since,
+                        expected.until,
+                        expected.attempt,
+                        expected.decision.is_some(),
+                        expected.by_last_call,
+                    )
+                );
+            }
+            assert_eq!(
+                schedev_session_waiting(self.c, count, self.now.0, waiting.as_mut_ptr()),
                 SCHEDEV_END
             );
             count = 0;

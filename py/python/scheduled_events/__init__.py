@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import spot as spot
 from ._client import Client, Task, Watch, start_requests
 from ._errors import (
     ArgumentError,
@@ -27,6 +26,7 @@ from ._json import JSONDecodeError, dump, dumps, load, loads
 from ._native import (
     Document,
     Event,
+    Finding,
     Notification,
     Notifications,
     Policy,
@@ -35,6 +35,7 @@ from ._native import (
     Rule,
     Session,
     Tracker,
+    Verdict,
     __version__,
     acknowledge_request,
     parse,
@@ -64,6 +65,7 @@ from ._records import (
     Report,
     Untracked,
     Wait,
+    Waiting,
 )
 from ._words import Action, EventSource, EventStatus, EventType
 
@@ -71,7 +73,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import aio
+    from . import aio, spot
 
 
 class _Lazy(ModuleType):
@@ -89,9 +91,10 @@ class _Lazy(ModuleType):
 
 
 if not TYPE_CHECKING:
-    # Importing asyncio takes longer than importing the rest of this package. A function __getattr__ of this package
-    # could delay it too, but then the interpreter caches no attribute of the package.
+    # Importing asyncio takes longer than importing the rest of this package, and few programs use spot. A function
+    # __getattr__ of this package could delay them too, but then the interpreter caches no attribute of the package.
     aio = _Lazy(f"{__name__}.aio")
+    spot = _Lazy(f"{__name__}.spot")
 
 __all__ = [
     "Action",
@@ -112,6 +115,7 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
+    "Finding",
     "Gate",
     "GateDue",
     "Get",
@@ -140,7 +144,9 @@ __all__ = [
     "Task",
     "Tracker",
     "Untracked",
+    "Verdict",
     "Wait",
+    "Waiting",
     "Watch",
     "__version__",
     "acknowledge_request",
@@ -153,5 +159,6 @@ __all__ = [
     "parse_notifications",
     "replay",
     "scenarios",
+    "spot",
     "start_requests",
 ]

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 _CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watcher takes to start.
 
 
+class _Later:
+    """The result of a request that is to be repeated after a while."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
 class _Abandoned(BaseException):
     """Whether it succeeded is unknown: a restart repeats it."""
 
@@ -62,17 +71,13 @@ class Client:
         trace: logging.Logger | None = None,
     ) -> None:
         endpoint = endpoint or os.environ.get("SCHEDULED_EVENTS_ENDPOINT") or None
-        with _Refusals():
-            self._retries = operator.index(retries)
-        if self._retries < 0:
-            raise ConfigError(f"retries must not be negative, not {retries}")
+        self._retries = _not_negative("retries", retries)
         if trace is not None and not callable(getattr(trace, "debug", None)):
             raise ArgumentError(f"expected trace as a logging.Logger, not {type(trace).__name__}")
         self._options = (endpoint, api_version, timeout, allow_endpoint, user_agent, trace is not None)
         self._process = os.getpid()
-        with _Refusals():
-            self._imds: _native.Imds | None = _native.Imds(*self._options)
-            self._vm_names = _native._names(vm_names)
+        self._imds: _native.Imds | None = _native.Imds(*self._options)
+        self._vm_names = _native._names(vm_names)
         self._api_version = api_version
         self._trace = trace
         self._watchers: list[Callable[[], Watch | None]] = []
@@ -114,21 +119,26 @@ class Client:
 
     def _request(self, request: Callable[[], _Result]) -> _Result:
         """Call ``request``, and again as often as ``retries`` allows while that may help."""
-        for retry in range(self._retries + 1):
-            try:
-                return request()
-            except (EndpointError, ParseError) as error:
-                if retry == self._retries or not _is_transient(error):
-                    raise
-                wait = _pause(retry, getattr(error, "retry_after", None))
-            finally:
-                if self._trace is not None and self._imds is not None:
-                    for line in self._imds.take_trace():
-                        self._trace.debug("%s", line)
+        retry = 0
+        while isinstance(result := self._attempt(request, retry), _Later):
             import time  # noqa: PLC0415 - only retries need it
 
-            time.sleep(wait)
-        raise AssertionError("unreachable")
+            time.sleep(result.seconds)
+            retry += 1
+        return result
+
+    def _attempt(self, request: Callable[[], _Result], retry: int) -> _Result | _Later:
+        """Call ``request``; if it fails, return when to call it again, or raise the error if that does not help."""
+        try:
+            return request()
+        except (EndpointError, ParseError) as error:
+            if retry >= self._retries or not _is_transient(error):
+                raise
+            return _Later(_pause(retry, getattr(error, "retry_after", None)))
+        finally:
+            if self._trace is not None and self._imds is not None:
+                for line in self._imds.take_trace():
+                    self._trace.debug("%s", line)
 
     def watch(
         self,
@@ -185,24 +195,23 @@ class Client:
             "gate": _checked(gate, "gate", 2),
         }
         self._check(policy, interval, max_polls, last_call, prepare_retries)
-        with _Refusals():
-            native = _native.Watch(
-                imds,
-                policy=policy,
-                vm_names=self._vm_names,
-                api_version=self._api_version,
-                interval=interval,
-                until_idle=until_idle,
-                max_polls=max_polls,
-                dry_run=dry_run,
-                last_call=last_call,
-                prepare_retries=prepare_retries,
-                recover_all=recover_all,
-                state=state,
-                prepares=prepare is not None,
-                recovers=recover is not None,
-                gates=gate is not None,
-            )
+        native = _native.Watch(
+            imds,
+            policy=policy,
+            vm_names=self._vm_names,
+            api_version=self._api_version,
+            interval=interval,
+            until_idle=until_idle,
+            max_polls=max_polls,
+            dry_run=dry_run,
+            last_call=last_call,
+            prepare_retries=prepare_retries,
+            recover_all=recover_all,
+            state=state,
+            prepares=prepare is not None,
+            recovers=recover is not None,
+            gates=gate is not None,
+        )
         import weakref  # noqa: PLC0415 - only watchers need it
 
         watch = Watch(native, workers, self._trace)
@@ -220,10 +229,9 @@ class Client:
     ) -> None:
         """Refuse what a watcher would refuse."""
         for name, number in (("max_polls", max_polls), ("prepare_retries", prepare_retries)):
-            if isinstance(number, int) and number < 0:
-                raise ConfigError(f"{name} must not be negative, not {number}")
-        with _Refusals():
-            _native.Watch.check(policy, self._vm_names, self._api_version, interval, last_call)
+            if number is not None:
+                _not_negative(name, number)
+        _native.Watch.check(policy, self._vm_names, self._api_version, interval, last_call)
 
     def close(self) -> None:
         """Close the client's watchers. Further calls raise Error."""
@@ -337,17 +345,15 @@ class Watch:
 Client.__module__ = Watch.__module__ = Task.__module__ = start_requests.__module__ = "scheduled_events"
 
 
-class _Refusals:
-    """Turns what the interpreter itself refuses about arguments into errors of this package."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, (TypeError, OverflowError)) and not isinstance(error, Error):
-            raise ArgumentError(str(error)) from None
-        if isinstance(error, UnicodeError):
-            raise ConfigError(str(error)) from None
+def _not_negative(name: str, number: object) -> int:
+    """Return the number, if it is one that counts something."""
+    try:
+        count = operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentError(f"{name}: expected a whole number, not {type(number).__name__}") from None
+    if count < 0:
+        raise ConfigError(f"{name} must not be negative, not {count}")
+    return count
 
 
 def _is_transient(error: EndpointError | ParseError) -> bool:

@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_NAMES_ARGUMENT = "while processing '"
+
+
 class Error(Exception):
     """The base class of this package's errors."""
 
@@ -14,6 +17,13 @@ class Error(Exception):
         super().__init__(message)
         for name, value in details.items():
             setattr(self, name, value)
+
+    def add_note(self, note: str) -> None:
+        """Add a note. PyO3 names the argument that it refuses in one: the message begins with the name instead."""
+        if note.startswith(_NAMES_ARGUMENT):
+            self.args = (f"{note[len(_NAMES_ARGUMENT) : -1]}: {self}",)
+        else:
+            self.__dict__.setdefault("__notes__", []).append(note)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
@@ -83,9 +93,10 @@ class CapacityError(Error):
 
 
 class ProfileError(Error, ValueError):
-    """A profile of a scale set breaks a rule of Azure; ``rule`` is its name."""
+    """A profile of a scale set breaks a rule of Azure."""
 
     rule: str = ""
+    """The name of the rule."""
 
 
 for _error in (

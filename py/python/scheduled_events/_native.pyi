@@ -25,6 +25,7 @@ from ._records import (
     RecoverDue,
     Report,
     Wait,
+    Waiting,
     _AnyRecord,
     _GateWord,
     _Phase,
@@ -52,6 +53,7 @@ _ScopeWord: TypeAlias = Literal["mine", "others", "any"]
 _LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
 _SessionSource: TypeAlias = Literal["documents", "notifications", "both"]
 _NotificationOutcome: TypeAlias = Literal["applied", "ignored", "untracked"]
+_Outcome: TypeAlias = Literal["passed", "broken", "warned", "not-checked"]
 _CauseWord: TypeAlias = Literal["timeout", "unreachable", "connection-lost", "too-large"]
 
 # --- reading
@@ -201,23 +203,32 @@ class Rule:
         scope: _ScopeWord = "mine",
     ) -> Self: ...
     @property
-    def action(self) -> Action: ...
+    def action(self) -> Action:
+        """What is done."""
     @property
-    def event(self) -> list[str] | None: ...
+    def event(self) -> list[str] | None:
+        """The event types that it matches; None for all."""
     @property
-    def source(self) -> list[str] | None: ...
+    def source(self) -> list[str] | None:
+        """The event sources that it matches; None for all."""
     @property
-    def min_duration(self) -> int | None: ...
+    def min_duration(self) -> int | None:
+        """The shortest interruption that it matches, in seconds."""
     @property
-    def max_duration(self) -> int | None: ...
+    def max_duration(self) -> int | None:
+        """The longest interruption that it matches, in seconds."""
     @property
-    def min_notice(self) -> int | None: ...
+    def min_notice(self) -> int | None:
+        """The shortest notice that it matches, in seconds."""
     @property
-    def max_notice(self) -> int | None: ...
+    def max_notice(self) -> int | None:
+        """The longest notice that it matches, in seconds."""
     @property
-    def prepare_before(self) -> int | None: ...
+    def prepare_before(self) -> int | None:
+        """How many seconds before NotBefore the event is acted on at the earliest; None for no limit."""
     @property
-    def scope(self) -> _ScopeWord: ...
+    def scope(self) -> _ScopeWord:
+        """Whose events it matches."""
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -366,6 +377,19 @@ class Session:
         """
     def set_names(self, vm_names: _Names) -> None:
         """Set or replace this machine's names."""
+    def set_policy(self, policy: _Policy) -> None:
+        """Set another policy: a Policy, the name of a preset, or the path of a file.
+
+        The next document is decided with it. A preparation that was issued goes on, and what it led to counts.
+        """
+    def set_time_of_day_ahead(self, ahead: float | timedelta) -> None:
+        """Set how far the time of day is ahead of the ``now`` of the other methods; negative if it is behind.
+
+        A NotBefore is a time of day: it is reached sooner if the system clock was set forward, or if the machine was
+        frozen while the clock of ``now`` stood still. Where ``now`` is not passed, the session knows it.
+        """
+    def waiting(self, now: _Moment | None = None) -> tuple[Waiting, ...]:
+        """What each event waits for, and why, in the order of ``events``. Nothing changes by asking."""
     def snapshot(self) -> bytes:
         """Return what a restart needs, for restore()."""
     def restore(self, snapshot: bytes) -> None:
@@ -426,8 +450,10 @@ class Notifications(Sequence[Notification]):
     def __iter__(self) -> Iterator[Notification]: ...
     def __reversed__(self) -> Iterator[Notification]: ...
     def __len__(self) -> int: ...
-    def index(self, value: Any) -> int: ...  # type: ignore[override]
-    def count(self, value: Any) -> int: ...
+    def index(self, value: Any) -> int:  # type: ignore[override]
+        """Return the index of a notification. Raises ValueError if it is not there."""
+    def count(self, value: Any) -> int:
+        """Return how often a notification is there."""
 
 @final
 class Notification:
@@ -498,12 +524,14 @@ def replay(
     listen: str = "127.0.0.1:0",
     seed: int | None = None,
     newest_api_version: str = "2020-07-01",
+    machines: int = 1,
 ) -> Replay:
     """Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 
     ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
     the command's ``--fault``. Scenario time starts with the first request for events. The service has the versions up
-    to ``newest_api_version``: ``2024-07-09`` shows advice. Raises ConfigError for an invalid argument.
+    to ``newest_api_version``: ``2024-07-09`` shows advice. With several ``machines`` each has an address, and the
+    faults, of its own. Raises ConfigError for an invalid argument.
     """
 
 def scenarios() -> dict[str, str]:
@@ -515,7 +543,10 @@ class Replay:
 
     @property
     def url(self) -> str:
-        """The endpoint for a client, such as ``http://127.0.0.1:40123``."""
+        """The endpoint for a client of the first machine, such as ``http://127.0.0.1:40123``."""
+    @property
+    def machines(self) -> dict[str, str]:
+        """The endpoints of all machines by their names, that of the first one first."""
     @property
     def finished(self) -> bool:
         """Whether every event of the scenario has appeared and ended."""
@@ -525,18 +556,80 @@ class Replay:
         There is none before the first request for events, and none once every event has ended. With a low speed, such
         as 0.01, nothing changes but by a step, so that a test neither waits nor depends on how fast the machine is.
         """
+    def inject_fault(self, fault: str, machine: str | None = None) -> None:
+        """Add a fault of the form of ``faults`` while the server runs, before its others.
+
+        Its window counts from now on: ``post.status:503@1`` is the next approval. Without ``machine``, which is one of
+        the names, it is a fault of every machine.
+        """
+    def clear_faults(self, machine: str | None = None) -> None:
+        """Remove the faults of a machine; without ``machine`` those of every machine."""
     def requests(self) -> list[dict[str, Any]]:
-        """Return the requests so far, oldest first: method, target, headers, body and status."""
+        """Return the requests so far, oldest first: machine, method, target, headers, body and status."""
+    def finish(self) -> Verdict:
+        """End the test, and return which rules of the wire contract the clients kept: they send no more requests.
+
+        The server runs on. Later calls return the same, also after close(), which ends the test if nothing else did.
+        """
     def close(self) -> None:
         """Stop the server and free its port."""
     def __enter__(self) -> str: ...
     def __exit__(self, *_args: object) -> None: ...
 
+@final
+class Verdict:
+    """Which rules of the wire contract the clients of a replay server kept.
+
+    ``str`` is the report: each broken rule with what the client did, where the contract has the rule, and the rule as a
+    sentence. A client that ends while an event of its machine is open did not poll to the event's end.
+    """
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the client of every machine was shown an event, and broke no rule that a client must keep."""
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, oldest first for each machine, those of rules that a client should keep included."""
+    @property
+    def rules(self) -> dict[str, _Outcome]:
+        """The outcome of each rule by its id, the worst one of all machines."""
+    def assert_clean(self) -> None:
+        """Raise AssertionError with the report unless the verdict is clean."""
+
+@final
+class Finding:
+    """A client's violation of a rule. ``str`` is a line for people, with text from outside escaped."""
+
+    @property
+    def rule(self) -> str:
+        """The rule's id, such as ``poll-gap``."""
+    @property
+    def level(self) -> Literal["must", "should"]:
+        """``must`` or ``should``: a verdict with findings of rules that a client should keep is clean."""
+    @property
+    def about(self) -> str:
+        """The rule as a sentence: what a client does that keeps it."""
+    @property
+    def section(self) -> str:
+        """Where the contract, docs/inside/wire.md, has the rule: the section's number and the row or paragraph."""
+    @property
+    def message(self) -> str:
+        """What the client did. It may have text that the client sent."""
+    @property
+    def machine(self) -> str:
+        """The machine whose client it was."""
+    @property
+    def event_id(self) -> str | None:
+        """The event that it is about; None if it is about none."""
+    @property
+    def at(self) -> float:
+        """Seconds since the server started."""
+
 # --- for the package
 
 def run(arguments: Sequence[str]) -> int: ...
-def _names(names: object) -> list[str]: ...
-def _start_requests(ids: object) -> bytes: ...
+def _names(vm_names: object) -> list[str]: ...
+def _start_requests(events: object) -> bytes: ...
 def _event(object: bytes) -> Event: ...  # noqa: A002
 def _event_of_record(record: object) -> Event: ...
 def _policy(text: str) -> Policy: ...
@@ -561,7 +654,7 @@ class Imds:
     def endpoint(self) -> str: ...
     def take_trace(self) -> list[str]: ...
     def poll(self) -> Document: ...
-    def approve(self, ids: object) -> None: ...
+    def approve(self, events: object) -> None: ...
     def vm_name(self) -> str: ...
 
 def parse_timeout(text: str) -> int: ...

@@ -35,6 +35,22 @@ if TYPE_CHECKING:
     _GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
     _GateOutcome: TypeAlias = Literal["open", "closed", "another-approves", "last-call"]
     _Phase: TypeAlias = Literal["prepare", "approve"]
+    _WaitsFor: TypeAlias = Literal[
+        "document",
+        "due-time",
+        "gate-to-prepare",
+        "preparation",
+        "gate-to-approve",
+        "turn",
+        "approval",
+        "start",
+        "start-unapproved",
+        "start-unprepared",
+        "cancelled-command",
+        "end",
+        "withdrawal",
+        "recovery",
+    ]
 else:
     # Those of typing take longer to import than this package.
     def final(kind):
@@ -62,6 +78,24 @@ _ABOUT = {
     "machine": "The name of the machine whose watcher made it; None if it is unknown, and in the records of a session.",
     "vm_id": "That machine's vmId; None if the watcher did not ask for it, as without a state file.",
 }
+
+
+# What the short form of a record leaves out: most of the event, and what is the same in every record.
+_LONG = frozenset(
+    {
+        "event_status",
+        "resource_type",
+        "resources",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "events",
+        "time",
+        "machine",
+        "vm_id",
+    }
+)
 
 
 class _Field:
@@ -151,6 +185,16 @@ class Frozen:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in zip(self.__match_args__, self._values))
         return f"{type(self).__name__}({fields})"
+
+    def __str__(self) -> str:
+        """For a log: without what is None or as usual, and of an event with its id, type and NotBefore alone."""
+        defaults = self._defaults
+        fields = [
+            f"{name}={_short(value)}"
+            for name, value in zip(self.__match_args__, self._values)
+            if name not in _LONG and value is not None and value != defaults.get(name)
+        ]
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values
@@ -505,6 +549,31 @@ class RecoverDue(_AboutEvent):
 
 
 @final
+class Waiting(_AboutEvent):
+    """What an event waits for, and why. All times are times of day."""
+
+    __slots__ = ()
+    event_id: str
+    waits_for: _WaitsFor = _field("What has to happen next, as a word of the record `waiting`.")
+    since: datetime | None = _field("Since when that runs; None if it does not.")
+    until: datetime | None = _field("When it happens at the earliest, or is tried again; None if that is unknown.")
+    attempt: int | None = _field("The number of the attempt that runs; None if none does.")
+    action: Action | None = _field("What the policy decided; None before the first document after a start.")
+    rule: int | None = _field("The number of the rule that decided, from 1; None if no rule did.")
+    reason: str | None = _field("Why, in a few words for people.")
+    last_call: bool = _field("Whether it prepares, or has prepared, by the last call.")
+    event_type: str | None = None
+    event_status: str | None = None
+    resource_type: str | None = None
+    resources: tuple[str, ...] | None = None
+    not_before: datetime | None = None
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+    mine: bool | None = None
+
+
+@final
 class Cancel(Frozen):
     """End what runs for this attempt, and report its result as usual: it does not count.
 
@@ -533,6 +602,10 @@ if TYPE_CHECKING:
     _AnyRecord: TypeAlias = Union[
         Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked, NoAdvice, Dropped
     ]
+
+
+def _short(value: object) -> str:
+    return str(value) if isinstance(value, (datetime, Frozen)) else repr(value)
 
 
 def _plain(value: datetime | EventRecord | tuple[EventRecord | str, ...] | str | int | None) -> object:

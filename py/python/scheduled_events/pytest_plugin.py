@@ -8,18 +8,24 @@ pytest finds it once the package is installed::
 
 Each call starts a server and returns its URL; all servers stop when the test ends. ``scheduled_events_replay.servers``
 lists them; their ``requests()`` return the requests that they received.
+
+A test that passed fails if a client of one of its servers broke a rule of the wire contract. The client has to go on
+until ``scheduled_events_replay.servers[0].finished``. With ``verdict=False`` nothing is checked unless the test calls
+the server's ``finish()``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from . import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Generator, Iterator, Sequence
+    from typing import Any
 
 
 class Replays:
@@ -27,12 +33,41 @@ class Replays:
 
     def __init__(self) -> None:
         self.servers: list[_native.Replay] = []
+        self._judged: list[_native.Replay] = []
 
-    def __call__(self, scenario: str, **options: Any) -> str:
+    def __call__(
+        self,
+        scenario: str | os.PathLike[str],
+        *,
+        speed: float = 1.0,
+        faults: Sequence[str] = (),
+        vm_name: str = "WestNO_0",
+        listen: str = "127.0.0.1:0",
+        seed: int | None = None,
+        newest_api_version: str = "2020-07-01",
+        machines: int = 1,
+        verdict: bool = True,
+    ) -> str:
         """Start a server, as ``scheduled_events.replay`` does, and return its URL."""
-        server = _native.replay(scenario, **options)
+        server = _native.replay(
+            scenario,
+            speed=speed,
+            faults=faults,
+            vm_name=vm_name,
+            listen=listen,
+            seed=seed,
+            newest_api_version=newest_api_version,
+            machines=machines,
+        )
         self.servers.append(server)
+        if verdict:
+            self._judged.append(server)
         return server.url
+
+    def assert_clean(self) -> None:
+        """Raise AssertionError if a client of a server broke a rule, unless its verdict is left to the test."""
+        for server in self._judged:
+            server.finish().assert_clean()
 
 
 @pytest.fixture
@@ -42,3 +77,15 @@ def scheduled_events_replay() -> Iterator[Replays]:
     yield replays
     for server in replays.servers:
         server.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, None]:
+    """Fail a test that passed although a client broke a rule."""
+    outcome = yield
+    replays = pyfuncitem.funcargs.get("scheduled_events_replay")
+    if outcome.excinfo is None and isinstance(replays, Replays):
+        try:
+            replays.assert_clean()
+        except AssertionError as broken:
+            outcome.force_exception(pytest.fail.Exception(str(broken), pytrace=False))

@@ -32,7 +32,9 @@ class TerminateNotificationProfile:
     """
 
     enable: bool
+    """Whether deletions are announced."""
     not_before_timeout: timedelta | None = None
+    """How long a deletion waits for an approval; None for what Azure takes."""
 
     def __post_init__(self) -> None:
         _check_type(self.enable, bool, "enable")
@@ -64,6 +66,7 @@ class OsImageNotificationProfile:
     """Whether reimaging and OS upgrades are announced: ``osImageNotificationProfile``. They wait for 15 minutes."""
 
     enable: bool
+    """Whether reimaging and upgrades are announced."""
 
     def __post_init__(self) -> None:
         _check_type(self.enable, bool, "enable")

@@ -11,6 +11,7 @@ use scheduled_events_core::record::Record;
 use scheduled_events_core::{Document, Incarnation};
 
 use crate::convert::with_names;
+use crate::errors::About;
 use crate::wire::JsonObject;
 use crate::words::{Fields, printed};
 use body::Body;
@@ -22,7 +23,7 @@ use event::PyEvent;
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<PyDocument> {
-    PyDocument::new(data.py(), Body::from_python(data)?)
+    PyDocument::new(data.py(), Body::from_python(data).about(data.py(), "data")?)
 }
 
 /// A Scheduled Events document, validated when it is parsed.

@@ -22,10 +22,10 @@ use scheduled_events_core::{
     RequestOutcome, Response, Session, SessionConfig, SessionSource, UnixMillis, VmNames,
 };
 
-use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
+use crate::convert::{Arg, Moment, Names, Offset, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::document::event::{PyEvent, event_object};
-use crate::errors;
+use crate::errors::{self, About};
 use crate::ids::EventIdArgument;
 use crate::notification::PyNotification;
 use crate::policy::{PyPolicy, last_call_of};
@@ -250,7 +250,8 @@ impl PySession {
         let status = status.0;
         let body = body
             .map(Body::from_python)
-            .transpose()?
+            .transpose()
+            .about(py, "body")?
             .map_or_else(Vec::new, |body| body.bytes().to_vec());
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It saturates.
         let retry_after = retry_after.map(|seconds| seconds.0.ceil() as u32);
@@ -287,7 +288,7 @@ impl PySession {
         cause: &Bound<'py, PyAny>,
         now: Option<Moment>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let cause = cause_of(cause)?;
+        let cause = cause_of(cause).about(py, "cause")?;
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
@@ -370,13 +371,14 @@ impl PySession {
     #[pyo3(signature = (event_id, answer, attempt=None, now=None))]
     fn gate_answered(
         &self,
+        py: Python<'_>,
         event_id: EventIdArgument,
         answer: &Bound<'_, PyAny>,
         attempt: Option<Arg<u32>>,
         now: Option<Moment>,
     ) -> PyResult<bool> {
         let attempt = attempt.map(|attempt| attempt.0);
-        let answer: GateAnswer = gate_answer(answer)?;
+        let answer: GateAnswer = gate_answer(answer).about(py, "answer")?;
         let mut inner = self.lock();
         let now = inner.now(now);
         Ok(
@@ -394,6 +396,46 @@ impl PySession {
             .core
             .set_names(names_for(&names, &self.api_version));
         set.map_err(|error| errors::config(py, &error.to_string()))
+    }
+
+    /// Sets another policy: a Policy, the name of a preset, or the path of a file. The next document is decided with it; a preparation
+    /// that was issued goes on, and what it led to counts.
+    fn set_policy(&self, policy: &Bound<'_, PyAny>) -> PyResult<()> {
+        let policy = PyPolicy::named(Some(policy))?;
+        self.lock().core.set_policy(policy);
+        Ok(())
+    }
+
+    /// Sets how far the time of day is ahead of the ``now`` that is passed to the other methods: seconds, or a timedelta, negative
+    /// if the system clock was set back. A NotBefore is a time of day. Where ``now`` is not passed, the session knows it.
+    fn set_time_of_day_ahead(&self, ahead: Offset) {
+        self.lock().core.set_time_of_day_ahead(ahead.0);
+    }
+
+    /// What each event waits for, and why: a tuple of Waiting, in the order of ``events``. Nothing changes by asking.
+    #[pyo3(signature = (now=None))]
+    fn waiting<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<Fields> = {
+            let mut inner = self.lock();
+            let now = inner.now_of_day(now);
+            let waiting = inner.core.waiting(now);
+            waiting
+                .map(|(event, waiting)| {
+                    let decision = waiting.decision;
+                    Fields::of(&inner.events.of(event))
+                        .with("waits_for", waiting.waits_for)
+                        .with("since", waiting.since)
+                        .with("until", waiting.until)
+                        .with("attempt", waiting.attempt)
+                        .with("action", decision.map(|decision| decision.action))
+                        .with("rule", waiting.rule())
+                        .with("reason", waiting.reason().map(|reason| reason.to_string()))
+                        .with("last_call", waiting.by_last_call)
+                })
+                .collect()
+        };
+        let objects = all.into_iter().map(|fields| fields.object(py, "Waiting"));
+        PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Returns what a restart needs, as bytes for restore().
@@ -478,8 +520,18 @@ impl Inner {
         now.map_or_else(|| self.clock.now(), |now| now.0)
     }
 
+    /// The same. The session's own clock also says how far the time of day is ahead of it.
+    fn now_of_day(&mut self, now: Option<Moment>) -> UnixMillis {
+        if now.is_none() {
+            let (time_of_day, now) = (self.clock.time_of_day(), self.clock.now());
+            self.core
+                .set_time_of_day_ahead(time_of_day.0.saturating_sub(now.0));
+        }
+        self.now(now)
+    }
+
     fn next(&mut self, now: Option<Moment>) -> Issued {
-        let now = self.now(now);
+        let now = self.now_of_day(now);
         let step = OwnedStep::new(self.core.take_step(now), |event| self.events.of(event));
         let mut issued = Issued {
             step,

@@ -17,15 +17,13 @@ use pyo3::prelude::*;
 use scheduled_events::clock::Clock;
 use scheduled_events::imds::{AUTO_API_VERSION, names_for};
 use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use scheduled_events::state::StateFile;
 use scheduled_events::watch::{
-    Completion, Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions,
+    Completion, GateReply, Host, Note, PrepareReply, RecoverReply, Severity, StopReason, Watcher,
+    WatcherHandle,
 };
-use scheduled_events_core::{
-    Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames,
-};
+use scheduled_events_core::{Change, GatePhase, Session, SessionConfig, VmNames};
 
-use crate::convert::{Names, gate_answer, span};
+use crate::convert::{Arg, Names, gate_answer, span};
 use crate::document::event::{PyEvent, event_object};
 use crate::errors;
 use crate::imds::{PyImds, SLICE};
@@ -81,15 +79,15 @@ impl PyWatch {
         imds: &Bound<'_, PyImds>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
-        until_idle: bool,
-        max_polls: Option<u64>,
-        dry_run: bool,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
+        until_idle: Arg<bool>,
+        max_polls: Option<Arg<u64>>,
+        dry_run: Arg<bool>,
         last_call: Option<&Bound<'_, PyAny>>,
-        prepare_retries: Option<u32>,
-        recover_all: bool,
-        state: Option<PathBuf>,
+        prepare_retries: Option<Arg<u32>>,
+        recover_all: Arg<bool>,
+        state: Option<Arg<PathBuf>>,
         prepares: bool,
         recovers: bool,
         gates: bool,
@@ -99,33 +97,33 @@ impl PyWatch {
         let transport = imds.get().for_watcher(move |line| {
             let _ = trace.try_send((TRACE, line));
         });
-        let options = WatcherOptions {
-            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
-            advice: false,
-            vm_names: vm_names.unwrap_or_default().0,
-            policy: PyPolicy::named(policy)?,
-            interval: span(py, interval, "interval")?,
-            dry_run,
-            gate: gates,
-            last_call: last_call_of(last_call)?,
-            prepare_retries,
-            recover_all,
-            until_idle,
-            max_polls,
-            timeout: imds.get().timeout,
-        };
-        check(&options).map_err(|message| errors::config(py, &message))?;
+        let dry_run = dry_run.0;
+        let api_version = version_of(api_version);
+        let vm_names = vm_names.unwrap_or_default().0;
+        let policy = PyPolicy::named(policy)?;
+        let interval = span(py, interval.0, "interval")?;
+        let last_call = last_call_of(last_call)?;
+        check(&vm_names, &api_version, interval).map_err(|error| errors::config(py, &error))?;
         let endpoint = transport.endpoint().to_owned();
+        let mut builder = Watcher::builder()
+            .imds(transport)
+            .api_version(api_version)
+            .vm_names(vm_names)
+            .policy(policy)
+            .interval(interval)
+            .dry_run(dry_run)
+            .asks_gate(gates)
+            .last_call(last_call)
+            .prepare_retries(prepare_retries.map(|retries| retries.0))
+            .recover_all(recover_all.0)
+            .until_idle(until_idle.0)
+            .max_polls(max_polls.map(|polls| polls.0))
+            .timeout(imds.get().timeout);
+        if let Some(path) = state {
+            builder = builder.state_file(path.0);
+        }
         // A session is built on the stack, and the stack of a thread is freed with it.
-        let builder = thread::Builder::new().spawn(move || {
-            let open = if dry_run {
-                StateFile::open_read_only
-            } else {
-                StateFile::open
-            };
-            let state = state.as_deref().map(open).transpose()?;
-            Watcher::new(transport, options, state)
-        })?;
+        let builder = thread::Builder::new().spawn(move || builder.build())?;
         let built = py.detach(|| builder.join());
         let watcher = built
             .map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
@@ -147,7 +145,7 @@ impl PyWatch {
             .name("scheduled-events-watch".into())
             .spawn(move || {
                 let end = end;
-                let reason = watcher.run(&mut host);
+                let reason = watcher.run_with(&mut host);
                 // Unlock the state file before the end is reported.
                 drop((watcher, host));
                 end.0.end(Some(reason));
@@ -170,19 +168,16 @@ impl PyWatch {
         py: Python<'_>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        api_version: Option<&str>,
-        interval: f64,
+        api_version: Option<Arg<String>>,
+        interval: Arg<f64>,
         last_call: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let options = WatcherOptions {
-            api_version: api_version.unwrap_or(AUTO_API_VERSION).to_owned(),
-            vm_names: vm_names.unwrap_or_default().0,
-            policy: PyPolicy::named(policy)?,
-            interval: span(py, interval, "interval")?,
-            last_call: last_call_of(last_call)?,
-            ..WatcherOptions::default()
-        };
-        check(&options).map_err(|message| errors::config(py, &message))
+        PyPolicy::named(policy)?;
+        let interval = span(py, interval.0, "interval")?;
+        last_call_of(last_call)?;
+        let vm_names = vm_names.unwrap_or_default().0;
+        check(&vm_names, &version_of(api_version), interval)
+            .map_err(|error| errors::config(py, &error))
     }
 
     /// Returns the next record; None at the end, or if there is none yet and it does not wait. A change that is returned counts as
@@ -330,14 +325,19 @@ impl Drop for PyWatch {
     }
 }
 
+/// The API version of the requests, or the word for its choice.
+fn version_of(argument: Option<Arg<String>>) -> String {
+    argument.map_or_else(|| AUTO_API_VERSION.to_owned(), |version| version.0)
+}
+
 /// Checks the options that a session would refuse.
-fn check(options: &WatcherOptions) -> Result<(), String> {
-    let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
-    let interval_ms = u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX);
+fn check(vm_names: &[String], api_version: &str, interval: Duration) -> Result<(), String> {
+    let names: Vec<&str> = vm_names.iter().map(String::as_str).collect();
+    let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
     let names = if names.is_empty() {
         VmNames::UNKNOWN
     } else {
-        names_for(&names, &options.api_version)
+        names_for(&names, api_version)
     };
     match Session::<1>::new(&SessionConfig {
         interval_ms,
@@ -355,7 +355,14 @@ pub(crate) struct PyTask {
     attempt: u32,
     /// The JSON objects of the events, the one that it is about first.
     objects: Vec<String>,
-    reply: Mutex<Option<Reply>>,
+    reply: Mutex<Option<TaskReply>>,
+}
+
+/// What a task is answered through.
+enum TaskReply {
+    Preparation(PrepareReply),
+    Recovery(RecoverReply),
+    Gate(GateReply),
 }
 
 #[derive(Clone, Copy)]
@@ -407,42 +414,41 @@ impl PyTask {
         let Some(reply) = self.take_reply() else {
             return;
         };
-        match (self.kind, success) {
-            (TaskKind::Preparation, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-            (TaskKind::Preparation, false) => {
-                let outcome = if retry {
-                    HookOutcome::Failed
-                } else {
-                    HookOutcome::Abandoned
-                };
-                reply.prepared(outcome.preparation(), outcome);
-            }
-            (TaskKind::Recovery, true) => reply.recovered(HookOutcome::Done),
-            (TaskKind::Recovery, false) => reply.recovered(HookOutcome::Failed),
-            (TaskKind::Gate(phase), true) => reply.gate(phase, GateAnswer::Open),
-            (TaskKind::Gate(phase), false) => reply.gate(phase, GateAnswer::Closed),
+        match (reply, success) {
+            (TaskReply::Preparation(reply), true) => reply.ready(),
+            (TaskReply::Preparation(reply), false) if retry => reply.failed(),
+            (TaskReply::Preparation(reply), false) => reply.abandoned(),
+            (TaskReply::Recovery(reply), true) => reply.done(),
+            (TaskReply::Recovery(reply), false) => reply.failed(),
+            (TaskReply::Gate(reply), true) => reply.open(),
+            (TaskReply::Gate(reply), false) => reply.closed(),
         }
     }
 
     /// Reports the answer of a gate. Raises ValueError for what is no answer, and then reports nothing.
     fn answer(&self, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = gate_answer(answer)?;
-        if let TaskKind::Gate(phase) = self.kind
-            && let Some(reply) = self.take_reply()
+        if let TaskKind::Gate(_) = self.kind
+            && let Some(TaskReply::Gate(reply)) = self.take_reply()
         {
-            reply.gate(phase, answer);
+            reply.report(answer);
         }
         Ok(())
     }
 
     /// Reports nothing: whether it succeeded is unknown, and a restart repeats it.
     fn abandon(&self) {
-        drop(self.take_reply());
+        match self.take_reply() {
+            Some(TaskReply::Preparation(reply)) => reply.leave_open(),
+            Some(TaskReply::Recovery(reply)) => reply.leave_open(),
+            Some(TaskReply::Gate(reply)) => reply.leave_open(),
+            None => {}
+        }
     }
 }
 
 impl PyTask {
-    fn take_reply(&self) -> Option<Reply> {
+    fn take_reply(&self) -> Option<TaskReply> {
         self.reply
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -478,11 +484,16 @@ impl PyHost {
         let _ = self.log.try_send((level, text));
     }
 
-    fn task(&self, events: &[EventRecord], kind: TaskKind, reply: Reply) {
+    fn task(&self, events: &[EventRecord], reply: TaskReply) {
+        let (kind, attempt) = match &reply {
+            TaskReply::Preparation(reply) => (TaskKind::Preparation, reply.attempt()),
+            TaskReply::Recovery(reply) => (TaskKind::Recovery, reply.attempt()),
+            TaskReply::Gate(reply) => (TaskKind::Gate(reply.phase()), reply.attempt()),
+        };
         let objects = events.iter().map(event_object).collect();
         let task = PyTask {
             kind,
-            attempt: reply.attempt(),
+            attempt,
             objects,
             reply: Mutex::new(Some(reply)),
         };
@@ -543,29 +554,29 @@ impl Host for PyHost {
         self.log(level, note.to_string());
     }
 
-    fn prepare(&mut self, event: &EventRecord, _: Option<Duration>, reply: Reply) {
+    fn prepare(&mut self, event: &EventRecord, reply: PrepareReply) {
         if self.prepares {
-            self.task(std::slice::from_ref(event), TaskKind::Preparation, reply);
+            self.task(std::slice::from_ref(event), TaskReply::Preparation(reply));
         } else {
             self.log(
                 WARNING,
                 "the policy says to prepare, but there is no function for it; the event is held"
                     .to_owned(),
             );
-            reply.prepared(Preparation::Abandoned, HookOutcome::NoCommand);
+            reply.report(HookOutcome::NoCommand);
         }
     }
 
-    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+    fn recover(&mut self, events: &[EventRecord], reply: RecoverReply) {
         if self.recovers {
-            self.task(events, TaskKind::Recovery, reply);
+            self.task(events, TaskReply::Recovery(reply));
         } else {
-            reply.recovered(HookOutcome::NoCommand);
+            reply.report(HookOutcome::NoCommand);
         }
     }
 
-    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
-        self.task(std::slice::from_ref(event), TaskKind::Gate(phase), reply);
+    fn gate(&mut self, event: &EventRecord, reply: GateReply) {
+        self.task(std::slice::from_ref(event), TaskReply::Gate(reply));
     }
 
     /// A Python function cannot be interrupted, but may look whether it still counts.

@@ -122,6 +122,7 @@ impl Settings {
         }
         let has_advice = scenario.events.iter().any(EventScript::is_advice);
         let mut config = ServerConfig::new(scenario)
+            .without_verdict()
             .listen(listen)
             .speed(self.speed)
             .vm_name(self.vm_name.clone());

@@ -59,7 +59,7 @@ function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const OUTCOMES = { passed: ["kept", "good"], failed: ["broken", "bad"], warned: ["warning", "warn"], "not-checked": ["did not apply", "dim"] };
+const OUTCOMES = { passed: ["kept", "good"], failed: ["broken", "bad"], warned: ["warning", "warn"], "not-checked": ["not checked", "dim"] };
 
 // Shows the rules, the broken ones first.
 export function verdict(model, details) {
@@ -68,11 +68,13 @@ export function verdict(model, details) {
   const rules = [...details.rules].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
   const rows = rules.map((rule) => {
     const [word, style] = OUTCOMES[rule.outcome];
-    const findings = rule.findings.slice(0, 5).map((finding) => h("div", {}, `${time(finding.at)}: ${finding.message}`));
-    const more = rule.count > findings.length ? h("div", { class: "dim" }, `${rule.count - findings.length} more`) : null;
+    const findings = rule.findings.slice(0, 5).map((finding) => h("div", {}, `${time(finding.at)}: ${finding.message}${finding.times > 1 ? `, ${finding.times} times` : ""}`));
+    const shown = rule.findings.slice(0, 5).reduce((sum, finding) => sum + finding.times, 0);
+    const more = rule.count > shown ? h("div", { class: "dim" }, `${rule.count - shown} more`) : null;
+    const reason = rule.reason ? h("div", { class: "dim" }, `Not checked: ${rule.reason}.`) : null;
     return h("tr", {},
       h("th", { scope: "row" }, rule.rule), h("td", { class: style }, word),
-      h("td", {}, `${rule.section}, ${rule.item}`), h("td", {}, rule.about, findings, more));
+      h("td", {}, `${rule.section}, ${rule.item}`), h("td", {}, rule.about, findings, more, reason));
   });
   const { clean } = details.summary;
   $("verdict").replaceChildren(

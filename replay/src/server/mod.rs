@@ -14,8 +14,9 @@ mod sockets;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,7 +32,7 @@ use crate::scenario::Scenario;
 use crate::scenario::names::peer;
 use crate::service::{Outside, Service};
 use crate::timeline::Timeline;
-use crate::verdict::Verdict;
+use crate::verdict::{ClientExit, Verdict};
 use accept::{Connection, accept, most_connections, thread_builder};
 use address::{address_of, reachable};
 use sockets::allow_open_files;
@@ -85,6 +86,9 @@ pub struct ServerConfig {
     /// The newest `api-version` that the service has; a request for a newer one is refused. By default
     /// `2020-07-01`. Documents show advice from [`ADVICE_API_VERSION`](crate::ADVICE_API_VERSION) on.
     pub newest_api_version: String,
+    /// Whether clients are tested, by default true: a server that is dropped although nobody asked for
+    /// the verdict on its client then says so.
+    pub tests_clients: bool,
 }
 
 /// A running replay server. Dropping it closes its connections, frees its port and ends its
@@ -107,8 +111,8 @@ pub struct ServerConfig {
 /// ureq::get(&events).header("Metadata", "true").call()?;
 /// assert_eq!(server.requests().len(), 1);
 /// assert!(!server.finished());
-/// server.client_ended(0);
-/// assert!(server.verdict(0).is_clean() && server.started().elapsed() < Duration::from_secs(600));
+/// assert_eq!(server.finish().polls().count, 1);
+/// assert!(server.started().elapsed() < Duration::from_secs(600));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -150,6 +154,8 @@ pub struct Server {
     pub(crate) service: Arc<Service>,
     connections: Arc<Mutex<Vec<Connection>>>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether somebody asked for a verdict, or nobody will.
+    is_judged: AtomicBool,
 }
 
 /// A machine that a server imitates the service for.
@@ -194,6 +200,7 @@ impl ServerConfig {
             findings: false,
             control_plane: None,
             newest_api_version: ApiVersion::STABLE.text().to_owned(),
+            tests_clients: true,
         }
     }
 
@@ -331,6 +338,21 @@ impl ServerConfig {
     #[must_use]
     pub fn newest_api_version(mut self, version: impl Into<String>) -> Self {
         self.newest_api_version = version.into();
+        self
+    }
+
+    /// Unsets [`tests_clients`](Self::tests_clients): this server only stands in for the service, and
+    /// nobody asks for a verdict.
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").unwrap()).without_verdict();
+    /// assert!(!config.tests_clients);
+    /// ```
+    #[must_use]
+    pub fn without_verdict(mut self) -> Self {
+        self.tests_clients = false;
         self
     }
 
@@ -479,6 +501,7 @@ impl Server {
             service,
             connections,
             threads: Vec::new(),
+            is_judged: AtomicBool::new(!config.tests_clients),
         };
         server.spawn({
             let (service, connections) = (server.service.clone(), server.connections.clone());
@@ -581,6 +604,36 @@ impl Server {
         self.service.requests()
     }
 
+    /// Ends a test: the clients send no more requests, and this is the verdict. With several machines
+    /// it is the first verdict that is not clean, if there is one; [`verdict`](Self::verdict) then
+    /// returns each.
+    ///
+    /// A client that ends while an event of its machine is open did not poll to the event's end, and
+    /// its verdict is not clean. To test one that runs on, wait for [`finished`](Self::finished)
+    /// first.
+    ///
+    /// ```no_run
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// # fn my_client(_endpoint: &str) {}
+    /// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
+    /// let server = Server::start(ServerConfig::new(scenario).speed(60.0))?;
+    /// my_client(&server.url()); // the front page of this crate has one
+    /// server.finish().assert_clean();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "a test ends with `server.finish().assert_clean()`"]
+    pub fn finish(&self) -> Verdict {
+        self.is_judged.store(true, Ordering::Relaxed);
+        let mut verdicts = self.service.finish();
+        let worst = verdicts
+            .iter()
+            .position(|verdict| !verdict.is_clean())
+            .unwrap_or(0);
+        // There is at least one machine.
+        verdicts.swap_remove(worst)
+    }
+
     /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's
     /// number.
     ///
@@ -588,12 +641,30 @@ impl Server {
     ///
     /// When there is no machine with this number.
     pub fn verdict(&self, machine: usize) -> Verdict {
+        self.is_judged.store(true, Ordering::Relaxed);
         self.service.verdict(machine)
     }
 
     /// Notes that a machine's client has ended: it sends no more requests.
     pub fn client_ended(&self, machine: usize) {
         self.service.client_ended(machine);
+    }
+
+    /// Notes how the process of a machine's client ended: a status other than success makes its
+    /// verdict not clean.
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::ClientExit;
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// let status = std::process::Command::new("false").env("ENDPOINT", server.url()).status()?;
+    /// server.client_exited(0, ClientExit::ByItself(status));
+    /// assert!(!server.finish().is_clean());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client_exited(&self, machine: usize, exit: ClientExit) {
+        self.service.client_exited(machine, exit);
     }
 
     /// When the server started, from which the times of a verdict count.
@@ -643,6 +714,17 @@ impl Drop for Server {
         }
         for connection in connections {
             let _ = connection.thread.join();
+        }
+        let requests = self.service.unwatched_requests();
+        let is_judged = self.is_judged.load(Ordering::Relaxed);
+        if requests > 0 && !is_judged && !std::thread::panicking() {
+            // A closed stderr is no reason to panic.
+            let _ = writeln!(
+                io::stderr(),
+                "scheduled-events-replay: {requests} request{} of a client, and no verdict: end the test with \
+                 server.finish().assert_clean(), or start the server with ServerConfig::without_verdict",
+                if requests == 1 { "" } else { "s" }
+            );
         }
     }
 }

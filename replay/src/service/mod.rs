@@ -23,7 +23,7 @@ use crate::http::{ReplayRequest, ReplayResponse};
 use crate::report::{RecordedRequest, ReplayEvent};
 use crate::timeline::Timeline;
 use crate::timeline::document::{EventFacts, ReplayDocument, Transition};
-use crate::verdict::{self, Exchange, Verdict};
+use crate::verdict::{self, ClientExit, Exchange, Verdict};
 
 pub(crate) use answer::{Delivery, ServiceAction};
 pub(crate) use outside::Outside;
@@ -72,6 +72,8 @@ pub(crate) struct Lane {
 #[derive(Default)]
 struct ShownEvents {
     shown: Vec<(Arc<EventFacts>, bool)>,
+    /// Whether there is a Scheduled one of another machine.
+    shows_other: bool,
     hidden: Vec<Arc<EventFacts>>,
 }
 
@@ -125,6 +127,9 @@ impl Service {
             }
             Ok(route) => {
                 let plan = self.plan(machine, route, arrived);
+                if !plan.delay.is_zero() && route.kind() == RequestKind::EventsGet {
+                    self.poll_waits(machine, arrived);
+                }
                 if self.pause(plan.delay) {
                     return ServiceAction::Stop;
                 }
@@ -233,6 +238,13 @@ impl Service {
             .plan(route.kind(), arrived.saturating_duration_since(first))
     }
 
+    /// Notes that a poll waits for its answer.
+    fn poll_waits(&self, machine: usize, arrived: Instant) {
+        let mut state = self.lock();
+        let at = arrived.saturating_duration_since(state.origin);
+        state.lanes[machine].verdict.poll_waits(at);
+    }
+
     fn plan_refusal(&self, machine: usize, kind: RequestKind, arrived: Instant) -> FaultPlan {
         let mut state = self.lock();
         let lane = &mut state.lanes[machine];
@@ -314,12 +326,10 @@ impl Service {
                     .collect()
             },
         };
-        for event in altered
-            .events
-            .iter()
-            .filter(|event| verdict::names(&event.facts.resources, &self.names[machine]))
-        {
-            if version.includes(event) {
+        for event in &altered.events {
+            if !verdict::names(&event.facts.resources, &self.names[machine]) {
+                shown.shows_other |= version.includes(event) && !event.started;
+            } else if version.includes(event) {
                 shown.shown.push((event.facts.clone(), event.started));
             } else {
                 shown.hidden.push(event.facts.clone());
@@ -427,6 +437,7 @@ impl Service {
                 .map(|answer| answer.body.as_slice()),
             is_altered: is_poll && plan.alters_members(),
             shown: &events.shown,
+            shows_other: events.shows_other,
             hidden: &events.hidden,
             approves: &approves,
         });
@@ -438,8 +449,29 @@ impl Service {
         let mut state = self.lock();
         state.advance();
         let mut verdict = state.lanes[machine].verdict.clone();
-        verdict.conclude(state.origin.elapsed(), state.is_over());
+        let speed = state.timeline.speed();
+        verdict.conclude(state.origin.elapsed(), speed, state.is_over());
         verdict
+    }
+
+    /// The verdicts on all clients, which send no more requests.
+    pub(crate) fn finish(&self) -> Vec<Verdict> {
+        for machine in 0..self.names.len() {
+            self.client_ended(machine);
+        }
+        (0..self.names.len())
+            .map(|machine| self.verdict(machine))
+            .collect()
+    }
+
+    /// How many requests were received, if nobody receives the findings about them.
+    pub(crate) fn unwatched_requests(&self) -> usize {
+        let state = self.lock();
+        if state.findings {
+            0
+        } else {
+            state.requests.len()
+        }
     }
 
     pub(crate) fn client_ended(&self, machine: usize) {
@@ -447,6 +479,13 @@ impl Service {
         state.advance();
         let (now, is_over) = (state.origin.elapsed(), state.is_over());
         state.lanes[machine].verdict.client_ended(now, is_over);
+    }
+
+    pub(crate) fn client_exited(&self, machine: usize, exit: ClientExit) {
+        if matches!(exit, ClientExit::ByItself(_)) {
+            self.client_ended(machine);
+        }
+        self.lock().lanes[machine].verdict.client_exited(exit);
     }
 
     pub(crate) fn origin(&self) -> Instant {

@@ -90,6 +90,10 @@ pub(crate) struct OwnEvents {
     shown: AlteredEvents,
     /// Whether the client approved anything.
     approves: bool,
+    /// Whether an event of another machine was announced.
+    pub(super) has_other: bool,
+    /// Whether a document showed the client any event.
+    pub(super) has_seen_any: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -99,8 +103,9 @@ struct ClientKnowledge {
     /// it.
     polled: bool,
     hidden: bool,
-    /// Whether the client's last document showed it.
+    /// Whether the client's last document showed it, and whether any did.
     is_shown: bool,
+    was_shown: bool,
     seen_scheduled: bool,
     /// Whether a document showed it so that nobody may approve it.
     was_unreadable: bool,
@@ -112,6 +117,10 @@ struct ClientKnowledge {
     is_approved: bool,
     /// Nothing has to follow it: it may be withdrawn, and needs no approval.
     is_advice: bool,
+    /// Whether it was Scheduled for too short a time to expect a poll, and there was none.
+    is_unpolled: bool,
+    /// Whether a failed approval was not repeated before there was no time left.
+    is_unrepeated: bool,
     /// When an approval failed that the client must repeat, and its answer.
     failed: Option<(Duration, String)>,
 }
@@ -121,18 +130,25 @@ impl OwnEvents {
         &self.times
     }
 
-    /// Since when an event of the machine is open that the last document showed. After the approval
-    /// of an event that removes the machine, no client is left to poll.
-    pub(crate) fn open_since(&self) -> Option<Duration> {
-        let events = self.times.iter().zip(&self.known);
-        let removes = |kind: &str| matches!(kind, "Preempt" | "Terminate");
-        let open = events.filter(|(times, known)| {
-            times.ended.is_none()
-                && known.is_shown
-                && !known.is_advice
-                && !(known.is_approved && removes(&times.event_type))
-        });
+    /// Since when an event of the machine is announced that the client's last document showed: it
+    /// polls until that is over. After the approval of an event that removes the machine, no client is
+    /// left to poll.
+    pub(crate) fn shown_since(&self) -> Option<Duration> {
+        let open = self.to_the_end().filter(|(_, known)| known.is_shown);
         open.map(|(times, _)| times.announced).min()
+    }
+
+    /// The events that a client has to see to their end.
+    fn to_the_end(&self) -> impl Iterator<Item = (&EventTimes, &ClientKnowledge)> {
+        let removes = |kind: &str| matches!(kind, "Preempt" | "Terminate");
+        self.times
+            .iter()
+            .zip(&self.known)
+            .filter(move |(times, known)| {
+                known.was_shown
+                    && !known.is_advice
+                    && !(known.is_approved && removes(&times.event_type))
+            })
     }
 
     pub(crate) fn transition(
@@ -200,7 +216,11 @@ impl OwnEvents {
                 self.known[index].hidden = true;
             }
         }
+        if exchange.is_intact && exchange.shows_other {
+            findings.check(Rule::ApprovedOther);
+        }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
+            self.has_seen_any |= exchange.shows_other || !exchange.shown.is_empty();
             self.known
                 .iter_mut()
                 .for_each(|known| known.is_shown = false);
@@ -217,13 +237,22 @@ impl OwnEvents {
                 let is_approvable =
                     shown.is_none_or(|event| event.unreadable.is_none()) && is_known;
                 known.is_shown = is_known;
+                known.was_shown |= is_known;
+                if !is_known {
+                    findings.check(Rule::ApprovedOther);
+                }
                 known.was_unreadable |= !is_approvable;
                 times.seen.get_or_insert(exchange.answered);
                 if shown.map_or(*is_started, |event| event.status == ShownStatus::Started) {
                     known.seen_started.get_or_insert(exchange.answered);
+                    findings.check(Rule::ApprovedStarted);
                 }
-                known.seen_scheduled |= is_approvable
-                    && shown.map_or(!is_started, |event| event.status == ShownStatus::Scheduled);
+                let is_waiting =
+                    shown.map_or(!is_started, |event| event.status == ShownStatus::Scheduled);
+                known.seen_scheduled |= is_approvable && is_waiting;
+                if known.accepted && is_waiting {
+                    findings.check(Rule::ApprovedAgain);
+                }
                 if shown.map_or(known.is_advice, |event| event.is_advice) {
                     findings.check(Rule::ApprovedAdvice);
                 }
@@ -283,7 +312,6 @@ impl OwnEvents {
             }
         };
         findings.check(Rule::StartRequests);
-        findings.check(Rule::ApprovedOther);
         if is_advice {
             let message =
                 format!("found the {noun} in StartRequests, which an approval does not change");
@@ -306,8 +334,6 @@ impl OwnEvents {
     fn approve(&mut self, index: usize, exchange: &Exchange<'_>, findings: &mut Findings) {
         let (times, known) = (&mut self.times[index], &mut self.known[index]);
         let (at, id) = (exchange.arrived, times.event_id.as_str());
-        findings.check(Rule::ApprovedStarted);
-        findings.check(Rule::ApprovedAgain);
         // A document may have been answered while this request was in progress.
         if known.seen_started.is_some_and(|since| since < at) {
             findings.add(
@@ -345,12 +371,18 @@ impl OwnEvents {
             if times.is_waiting() {
                 check_waiting(times, known, now, findings);
             }
+            if known.is_unrepeated {
+                findings.uncheck(Rule::GaveUp);
+            }
+            if known.is_unpolled {
+                findings.uncheck(Rule::MissedEvent);
+            }
             let is_expected = known.seen_scheduled && !known.was_unreadable;
             if !self.approves || !is_expected || times.started.is_none() {
                 continue;
             }
             findings.check(Rule::NotApproved);
-            if !known.is_approved {
+            if !known.is_approved && times.approved.is_none() {
                 let (id, kind) = (times.event_id.as_str(), &times.event_type);
                 let message =
                     format!("found no approval of the {kind}, which it was shown as Scheduled");
@@ -361,6 +393,91 @@ impl OwnEvents {
                     message,
                 );
             }
+        }
+        if self.has_unseen() {
+            findings.uncheck(Rule::NotApproved);
+        }
+        let mut to_the_end = self.to_the_end().peekable();
+        if to_the_end.peek().is_some() && to_the_end.all(|(_, known)| !known.is_shown) {
+            findings.check(Rule::StopsPolling);
+        }
+    }
+
+    /// Whether an event has started after a notice that the client was not shown.
+    fn has_unseen(&self) -> bool {
+        let mut events = self.times.iter().zip(&self.known);
+        events.any(|(times, known)| {
+            let had_notice = times.not_before.is_some() && times.started > Some(times.announced);
+            had_notice && !known.seen_scheduled && !known.was_unreadable && !known.is_advice
+        })
+    }
+
+    /// Whether a failed approval was not repeated before there was no time left.
+    pub(super) fn has_unrepeated(&self) -> bool {
+        self.known.iter().any(|known| known.is_unrepeated)
+    }
+
+    /// Why a rule about events was not checked, and whether a lower speed may help.
+    pub(super) fn reason(&self, rule: Rule) -> (String, bool) {
+        let has_any = |is: fn(&ClientKnowledge) -> bool| self.known.iter().any(is);
+        let own = !self.times.is_empty();
+        match rule {
+            Rule::MissedEvent if own => {
+                let unpolled = self.times.iter().zip(&self.known);
+                let unpolled = unpolled.filter(|(_, known)| known.is_unpolled);
+                let waited = unpolled.filter_map(|(times, _)| {
+                    let end = times.started.or(times.ended)?;
+                    Some(end.saturating_sub(times.announced))
+                });
+                let waited = seconds(waited.max().unwrap_or_default());
+                (
+                    format!("no poll while an event of its machine was Scheduled, for {waited}"),
+                    true,
+                )
+            }
+            Rule::MissedEvent => ("no event of its machine was announced".into(), false),
+            Rule::StopsPolling if has_any(|known| known.was_shown) => (
+                "the removal of its machine leaves no client that could poll".into(),
+                false,
+            ),
+            Rule::StopsPolling => ("no document showed it an event of its machine".into(), own),
+            Rule::StartRequests => ("it approved nothing".into(), own),
+            Rule::ApprovedOther => (
+                "no document showed it a Scheduled event of another machine".into(),
+                self.has_other,
+            ),
+            Rule::ApprovedUnreadable => (
+                "no document showed it an event that cannot be read whole".into(),
+                false,
+            ),
+            Rule::ApprovedStarted => {
+                let lasted = self
+                    .times
+                    .iter()
+                    .filter_map(|times| times.ended?.checked_sub(times.started?));
+                let lasted = lasted.max().map_or_else(String::new, |time| {
+                    format!(", which one was for {}", seconds(time))
+                });
+                (
+                    format!("no document showed it an event of its machine as Started{lasted}"),
+                    own,
+                )
+            }
+            Rule::ApprovedAgain if has_any(|known| known.accepted) => (
+                "no document showed it an event as Scheduled after its approval".into(),
+                true,
+            ),
+            Rule::ApprovedAgain => ("no approval of it was accepted".into(), own),
+            Rule::ApprovedAdvice => ("no document showed it advice".into(), false),
+            _ if self.approves && self.has_unseen() => (
+                "an event of its machine was not shown to it as Scheduled".into(),
+                true,
+            ),
+            _ if self.approves => (
+                "no event that it was shown as Scheduled has started".into(),
+                true,
+            ),
+            _ => ("it approved nothing".into(), own),
         }
     }
 
@@ -394,14 +511,19 @@ fn check_waiting(
     };
     if known.polled || waited > POLL_GAP_MAX {
         findings.check(Rule::MissedEvent);
+    } else {
+        known.is_unpolled = true;
     }
     if let Some(message) = message {
         findings.add(Rule::MissedEvent, at, Some(id), message);
     }
-    if let Some((since, answer)) = known.failed.take().filter(|_| !known.is_approved)
-        && let silence = at.saturating_sub(since)
-        && silence > POLL_GAP_MAX
-    {
+    let Some((since, answer)) = known.failed.take().filter(|_| !known.is_approved) else {
+        return;
+    };
+    let silence = at.saturating_sub(since);
+    if silence <= POLL_GAP_MAX {
+        known.is_unrepeated = true;
+    } else {
         let message = format!(
             "found no further approval of the {kind} for {} after {answer}",
             seconds(silence)

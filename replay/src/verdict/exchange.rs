@@ -23,6 +23,7 @@ const PROXY_FIELDS: [&str; 6] = [
 ];
 
 /// A request and its answer, from the time when it arrived to the time when its answer was decided.
+#[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
 pub(crate) struct Exchange<'a> {
     pub(crate) request: &'a ReplayRequest,
     /// The newest version that the service has.
@@ -45,6 +46,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) is_altered: bool,
     /// The machine's events in the document, as the scenario has them, with whether each is Started.
     pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
+    /// Whether the document has a Scheduled event of another machine.
+    pub(crate) shows_other: bool,
     /// The machine's events that the document lacks, because the version does not have their type.
     pub(crate) hidden: &'a [Arc<EventFacts>],
     /// For each event that the request approves, its known members.

@@ -26,11 +26,13 @@ impl Fallback {
     pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         let Some(version) = exchange.refused_version() else {
             if exchange.is_poll() {
+                if self.refused.is_some() {
+                    findings.check(Rule::Fallback);
+                }
                 *self = Self::default();
             }
             return;
         };
-        findings.check(Rule::Fallback);
         self.in_a_row += 1;
         self.refused.get_or_insert((version, exchange.answered));
         if self.in_a_row >= IN_A_ROW {
@@ -40,6 +42,11 @@ impl Fallback {
             );
             findings.add(Rule::Fallback, exchange.arrived, None, message);
         }
+    }
+
+    /// Whether the client's last request was refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     pub(crate) fn client_ended(&mut self) {

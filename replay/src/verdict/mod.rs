@@ -13,6 +13,7 @@
 //! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
 //! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
 //!   approvals. `shown`: what the client was shown of events that a fault changed. `fallback`: the check of a client that tries a version.
+//! - `exit`: how the process of a client ended.
 //! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
 //!
 //! ```
@@ -20,14 +21,15 @@
 //! use scheduled_events_replay::{Scenario, Server, ServerConfig};
 //!
 //! let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-//! let verdict = server.verdict(0);
-//! assert!(verdict.is_clean());
+//! let verdict = server.finish();
+//! assert!(!verdict.is_clean()); // there was no client
 //! assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod approvals;
 mod exchange;
+mod exit;
 mod fallback;
 mod finding;
 mod polls;
@@ -35,12 +37,14 @@ pub mod report;
 mod rules;
 mod shown;
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::timeline::document::{Transition, TransitionKind};
 pub use approvals::EventTimes;
 use approvals::OwnEvents;
 pub(crate) use exchange::Exchange;
+pub use exit::ClientExit;
 use fallback::Fallback;
 pub(crate) use finding::Findings;
 pub use finding::{FINDINGS_MAX, Finding};
@@ -81,6 +85,10 @@ pub struct Verdict {
     polls: Polls,
     fallback: Fallback,
     events: OwnEvents,
+    exit: Option<ClientExit>,
+    /// The time and the speed at which the findings were concluded.
+    now: Duration,
+    speed: f64,
 }
 
 /// Whether a client keeps a rule.
@@ -96,13 +104,13 @@ pub struct Verdict {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did whenever the rule applied.
+    /// It did whenever it had the opportunity not to.
     Passed,
     /// It did not, and the rule's level is [`Level::Must`].
     Failed,
     /// It did not, and the rule's level is [`Level::Should`].
     Warned,
-    /// The rule never applied: for example, the client approved nothing.
+    /// The client had no opportunity to break it; [`Verdict::reason`] says why.
     NotChecked,
 }
 
@@ -114,6 +122,9 @@ impl Verdict {
             polls: Polls::default(),
             fallback: Fallback::default(),
             events: OwnEvents::default(),
+            exit: None,
+            now: Duration::ZERO,
+            speed: 1.0,
         }
     }
 
@@ -122,9 +133,45 @@ impl Verdict {
         &self.machine
     }
 
-    /// Whether the client broke no rule of level [`Level::Must`].
+    /// Whether the client was shown an event, broke no rule of level [`Level::Must`], and did not end
+    /// with a failure. Rules may be [not checked](Outcome::NotChecked).
     pub fn is_clean(&self) -> bool {
-        self.rules_with(Outcome::Failed).next().is_none()
+        self.was_tested() && !self.has_failed()
+    }
+
+    /// Whether a document showed the client an event: without one, nothing is tested.
+    pub(crate) fn was_tested(&self) -> bool {
+        self.events.has_seen_any
+    }
+
+    /// Whether the client broke a rule of level [`Level::Must`], or ended with a failure.
+    pub(crate) fn has_failed(&self) -> bool {
+        let exit = self.exit.map(ClientExit::outcome);
+        exit == Some(Outcome::Failed) || self.rules_with(Outcome::Failed).next().is_some()
+    }
+
+    /// How the client's process ended, if the server was told; see
+    /// [`Server::client_exited`](crate::Server::client_exited).
+    pub fn exit(&self) -> Option<ClientExit> {
+        self.exit
+    }
+
+    /// Ends a test: panics with the verdict as text unless it is [clean](Self::is_clean).
+    ///
+    /// # Panics
+    /// When the client broke a rule of level [`Level::Must`], ended with a failure, or was never shown an event.
+    ///
+    /// ```should_panic
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("preempt").expect("a built-in name");
+    /// let server = Server::start(ServerConfig::new(scenario)).expect("a free port");
+    /// // The client was started with another endpoint.
+    /// server.finish().assert_clean();
+    /// ```
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert!(self.is_clean(), "{self}");
     }
 
     /// The rules with this outcome, in the order of [`Rule::ALL`].
@@ -150,6 +197,76 @@ impl Verdict {
             (0, _) => Outcome::NotChecked,
             (_, Level::Must) => Outcome::Failed,
             (_, Level::Should) => Outcome::Warned,
+        }
+    }
+
+    /// Why a rule was not checked, as a sentence without its end; `None` if it was.
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::Rule;
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// assert_eq!(server.finish().reason(Rule::PollGap).as_deref(), Some("it never polled"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self, rule: Rule) -> Option<String> {
+        if self.outcome(rule) != Outcome::NotChecked {
+            return None;
+        }
+        let (mut reason, needs_time) = self.reason_and_remedy(rule);
+        if needs_time && self.speed > 1.0 {
+            let _ = write!(reason, "; use a lower speed than {}", self.speed);
+        }
+        Some(reason)
+    }
+
+    /// Why a rule was not checked, and whether a lower speed may help.
+    fn reason_and_remedy(&self, rule: Rule) -> (String, bool) {
+        let gap_max = self.polls.gap_max();
+        let fixed = |reason: &str| (reason.to_owned(), false);
+        match rule {
+            Rule::Url | Rule::Route | Rule::UserAgent => fixed("it sent no request"),
+            Rule::Header | Rule::Version => {
+                fixed("it sent no request to a path that the service has")
+            }
+            Rule::RequestRate => ("it sent fewer than six requests".to_owned(), true),
+            Rule::Redirect => fixed("no redirect led to where the server sees who follows"),
+            Rule::Fallback if self.fallback.is_refused() => {
+                fixed("its version was refused, and the run ended before its next poll")
+            }
+            Rule::Fallback => fixed("it asked for no version that the service refuses"),
+            Rule::FirstRequest => fixed("the first response was not delayed"),
+            _ if self.polls.times().count == 0 => fixed("it never polled"),
+            Rule::PollGap => {
+                let observed = polls::seconds(self.polls.observed(self.now));
+                let needed = polls::seconds(gap_max);
+                (
+                    format!("it polled for {observed}; a gap is longer than {needed}"),
+                    true,
+                )
+            }
+            Rule::BackOff => fixed("no three polls in a row failed"),
+            Rule::GaveUp if self.polls.has_failed() => (
+                "its last poll failed, and the run ended before the next one".to_owned(),
+                true,
+            ),
+            Rule::GaveUp if self.events.has_unrepeated() => (
+                "its approval failed, and the event left no time to repeat it".to_owned(),
+                true,
+            ),
+            Rule::GaveUp => fixed("none of its requests failed that it has to repeat"),
+            Rule::StopsPolling if self.events.shown_since().is_some() => {
+                let silence = polls::seconds(self.polls.silence(self.now));
+                let needed = polls::seconds(gap_max);
+                (
+                    format!(
+                        "the run ended {silence} after its last poll; it may poll again within {needed}"
+                    ),
+                    true,
+                )
+            }
+            _ => self.events.reason(rule),
         }
     }
 
@@ -197,23 +314,36 @@ impl Verdict {
         if names(&event.facts.resources, &self.machine) {
             let not_before = event.not_before.map(|offset| start + offset);
             self.polls
-                .note_silence(start + *at, self.events.open_since(), false, false);
+                .note_silence(start + *at, self.events.shown_since(), false, false);
             self.events
                 .transition(*kind, event, not_before, start + *at, &mut self.findings);
+        } else {
+            self.events.has_other = true;
         }
+    }
+
+    /// Notes how the client's process ended.
+    pub(crate) fn client_exited(&mut self, exit: ClientExit) {
+        self.exit = Some(exit);
     }
 
     /// Notes that the client has ended.
     pub(crate) fn client_ended(&mut self, now: Duration, is_over: bool) {
         self.fallback.client_ended();
         self.polls
-            .note_silence(now, self.events.open_since(), is_over, true);
+            .note_silence(now, self.events.shown_since(), is_over, true);
+    }
+
+    /// Notes that a poll waits for its answer.
+    pub(crate) fn poll_waits(&mut self, at: Duration) {
+        self.polls.waits(at);
     }
 
     /// Adds the findings from the silence until now. `is_over`: the scenario has ended.
-    pub(crate) fn conclude(&mut self, now: Duration, is_over: bool) {
+    pub(crate) fn conclude(&mut self, now: Duration, speed: f64, is_over: bool) {
+        (self.now, self.speed) = (now, speed);
         self.polls
-            .note_silence(now, self.events.open_since(), is_over, false);
+            .note_silence(now, self.events.shown_since(), is_over, false);
         self.polls.conclude(&mut self.findings);
         self.fallback.conclude(now, &mut self.findings);
         self.events.conclude(now, &mut self.findings);

@@ -68,8 +68,10 @@ pub(crate) struct Polls {
     longest_gap: Duration,
     all_gaps: Duration,
     last: Option<Poll>,
-    /// The arrival of the first poll, once it has been answered.
-    first_arrival: Option<Duration>,
+    /// The arrival of the first poll, while it waits for its answer.
+    first_waiting: Option<Duration>,
+    /// When the first of the polls was answered.
+    first_answered: Option<Duration>,
     /// The arrivals of the last five requests of any kind.
     requests: VecDeque<Duration>,
     /// The times to the next poll after each failure in a row.
@@ -118,12 +120,12 @@ impl Polls {
     }
 
     fn check_rate(&mut self, at: Duration, findings: &mut Findings) {
-        findings.check(Rule::RequestRate);
         if self.requests.back().is_some_and(|last| at < *last) {
             // Its answer was delayed, so that it is recorded after later ones.
             return;
         }
         if self.requests.len() == 5 {
+            findings.check(Rule::RequestRate);
             let first = self.requests.pop_front().unwrap_or_default();
             let span = at.saturating_sub(first);
             if span < BURST {
@@ -150,27 +152,12 @@ impl Polls {
             );
         }
         if let Some(location) = exchange.location {
-            // An absolute URL may lead to this server, too.
-            let rest = location.split_once("://").map(|(_, rest)| rest);
-            let rest = rest.or_else(|| location.strip_prefix("//"));
-            let (authority, path) = match rest {
-                Some(rest) => {
-                    let end = rest.find('/').unwrap_or(rest.len());
-                    let (authority, path) = rest.split_at(end);
-                    (Some(authority), if path.is_empty() { "/" } else { path })
-                }
-                None => (None, location),
-            };
-            // Who follows to another server, or to where any client asks, is not seen.
-            let is_here = authority.is_none_or(|authority| {
-                let mut hosts = exchange.request.header("Host");
-                hosts.any(|host| host.eq_ignore_ascii_case(authority))
-            });
-            let (target, _) = path.split_once('?').unwrap_or((path, ""));
-            if is_here && target.starts_with('/') && !route::is_known("GET", target) {
+            let (path, is_observed) = followed(location, exchange);
+            if is_observed {
                 findings.check(Rule::Redirect);
             }
-            if !self.redirects.iter().any(|known| known == path) {
+            let is_new = !self.redirects.iter().any(|known| known == path);
+            if is_new && !is_asked_anyway(path) {
                 self.redirects.push(path.to_owned());
             }
         }
@@ -181,24 +168,8 @@ impl Polls {
         self.count += 1;
         self.silence = None;
         self.has_ended = false;
-        let first = *self.first_arrival.get_or_insert(at);
-        if at < first {
-            // The first poll is recorded after others: its answer was delayed. One that is sent again beside it, after the
-            // time that every other poll may take, is no impatience.
-            let gap = first.saturating_sub(at);
-            if gap < PATIENCE {
-                let message = format!(
-                    "found another poll before the first response, after {}",
-                    seconds(gap)
-                );
-                findings.add(Rule::FirstRequest, first, None, message);
-            } else {
-                findings.check(Rule::FirstRequest);
-            }
-            self.first_arrival = Some(at);
-        } else if self.count == 1 && exchange.answered.saturating_sub(at) >= FIRST_DELAY {
-            findings.check(Rule::FirstRequest);
-        }
+        self.check_first(exchange, findings);
+        let first_answered = *self.first_answered.get_or_insert(exchange.answered);
         if let Some(last) = &self.last {
             let gap = at.saturating_sub(last.answered);
             self.longest_gap = self.longest_gap.max(gap);
@@ -207,7 +178,11 @@ impl Polls {
                 Some(failure) => format!("found no poll for {} after {failure}", seconds(gap)),
                 None => format!("found no poll for {}", seconds(gap)),
             };
-            findings.expect(gap <= self.gap_max(), Rule::PollGap, at, message);
+            if gap > self.gap_max() {
+                findings.add(Rule::PollGap, at, None, message());
+            } else if at.saturating_sub(first_answered) >= self.gap_max() {
+                findings.check(Rule::PollGap);
+            }
             if last.failure.is_some() {
                 findings.check(Rule::GaveUp);
             }
@@ -228,6 +203,38 @@ impl Polls {
         });
     }
 
+    /// Notes that a poll waits for its answer.
+    pub(crate) fn waits(&mut self, at: Duration) {
+        if self.count == 0 {
+            self.first_waiting.get_or_insert(at);
+        }
+    }
+
+    /// Checks whether a client waits for the first response.
+    fn check_first(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        let at = exchange.arrived;
+        let Some(first) = self.first_waiting.take() else {
+            return;
+        };
+        if at <= first {
+            // This is its answer.
+            if exchange.answered.saturating_sub(at) >= FIRST_DELAY {
+                findings.check(Rule::FirstRequest);
+            }
+            return;
+        }
+        // One that is sent again beside it, after the time that every other poll may take, is no impatience.
+        let gap = at.saturating_sub(first);
+        if gap >= PATIENCE {
+            return findings.check(Rule::FirstRequest);
+        }
+        let message = format!(
+            "found another poll before the first response, after {}",
+            seconds(gap)
+        );
+        findings.add(Rule::FirstRequest, at, None, message);
+    }
+
     fn check_back_off(&mut self, at: Duration, findings: &mut Findings) {
         let [.., first, _, last] = self.after_failures[..] else {
             return;
@@ -244,7 +251,8 @@ impl Polls {
         }
     }
 
-    fn gap_max(&self) -> Duration {
+    /// The longest time without a poll that is no finding.
+    pub(crate) fn gap_max(&self) -> Duration {
         POLL_GAP_MAX
             + if self.documents == 0 {
                 FIRST_RESPONSE_MAX
@@ -253,12 +261,12 @@ impl Polls {
             }
     }
 
-    /// Notes the finding from the silence since the last poll, until the next one. `open_since`:
-    /// since when an event of the machine is open that the last document showed.
+    /// Notes the finding from the silence since the last poll, until the next one. `shown_since`:
+    /// since when an event of the machine is announced that the last document showed.
     pub(crate) fn note_silence(
         &mut self,
         now: Duration,
-        open_since: Option<Duration>,
+        shown_since: Option<Duration>,
         is_over: bool,
         has_ended: bool,
     ) {
@@ -274,18 +282,17 @@ impl Polls {
         };
         let is_silent = has_ended || gap > self.gap_max();
         self.silence = match &last.failure {
-            Some(failure) if !is_over && is_silent => {
+            // A client whose event is over has nothing to repeat.
+            Some(failure) if is_silent && (!is_over || shown_since.is_some()) => {
                 Some((now, Rule::GaveUp, format!("{silence} after {failure}")))
             }
-            _ if open_since.is_some_and(|since| {
+            _ if shown_since.is_some_and(|since| {
                 has_ended || now.saturating_sub(last.answered.max(since)) > self.gap_max()
             }) =>
             {
-                Some((
-                    now,
-                    Rule::StopsPolling,
-                    format!("{silence} while an event of its machine was open"),
-                ))
+                let message =
+                    format!("{silence} while the last document showed an event of its machine");
+                Some((now, Rule::StopsPolling, message))
             }
             // It may end by itself, but not be silent: the next event may come at any time.
             _ if is_silent && !is_over && !self.has_ended => Some((now, Rule::PollGap, silence)),
@@ -295,12 +302,69 @@ impl Polls {
 
     /// Adds the finding from the silence at the end.
     pub(crate) fn conclude(&mut self, findings: &mut Findings) {
-        match self.silence.take() {
-            Some((at, rule, message)) => findings.add(rule, at, None, message),
-            None if self.documents > 0 => findings.check(Rule::StopsPolling),
-            None => {}
+        if let Some((at, rule, message)) = self.silence.take() {
+            return findings.add(rule, at, None, message);
+        }
+        if self.has_failed() {
+            // Whether it repeats that is unknown.
+            findings.uncheck(Rule::GaveUp);
+        }
+        if let Some(first) = self.first_waiting.filter(|_| self.has_ended) {
+            let message = "it ended before the first response".to_owned();
+            findings.add(Rule::FirstRequest, first, None, message);
         }
     }
+
+    /// Whether the last poll failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|last| last.failure.is_some())
+    }
+
+    /// How long the client has been polling, from its first answer on.
+    pub(crate) fn observed(&self, now: Duration) -> Duration {
+        self.first_answered
+            .map_or(Duration::ZERO, |first| now.saturating_sub(first))
+    }
+
+    /// The time since the last answer.
+    pub(crate) fn silence(&self, now: Duration) -> Duration {
+        self.last
+            .as_ref()
+            .map_or(Duration::ZERO, |last| now.saturating_sub(last.answered))
+    }
+}
+
+/// The path and query that a client asks for when it follows a redirect, and whether this server sees
+/// that it does: not if the path is on another server, if any client asks for it anyway, or if
+/// libraries resolve it in different ways.
+fn followed<'a>(location: &'a str, exchange: &Exchange<'_>) -> (&'a str, bool) {
+    let (location, _) = location.split_once('#').unwrap_or((location, ""));
+    let (scheme, rest) = match location.split_once("://") {
+        Some((scheme, rest)) => (scheme, Some(rest)),
+        None => ("http", location.strip_prefix("//")),
+    };
+    let (authority, path) = match rest {
+        Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        None => ("", location),
+    };
+    let mut hosts = exchange.request.header("Host");
+    let is_here = scheme.eq_ignore_ascii_case("http")
+        && (rest.is_none() || hosts.any(|host| host.eq_ignore_ascii_case(authority)));
+    let (target, _) = path.split_once('?').unwrap_or((path, ""));
+    let is_sent_as_it_is = target.starts_with('/')
+        && !target.split('/').any(|part| matches!(part, "." | ".."))
+        && path
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~/?=&".contains(&byte));
+    let path = if path.is_empty() { "/" } else { path };
+    (path, is_here && is_sent_as_it_is && !is_asked_anyway(path))
+}
+
+fn is_asked_anyway(path: &str) -> bool {
+    let (target, _) = path.split_once('?').unwrap_or((path, ""));
+    route::is_known("GET", target)
 }
 
 /// Whether a request with this answer had no effect, and the client must repeat it.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixSeconds;
-use scheduled_events_core::record::PrintableJson;
+use scheduled_events_core::record::{Printable, PrintableJson};
 use serde::Serialize;
 
-use super::{EventTimes, Finding, Level, Outcome, Rule, Verdict};
+use super::{ClientExit, EventTimes, Finding, Level, Outcome, Rule, Verdict};
 use crate::markup::{Attributes, Markup};
 
 /// The format of a report.
@@ -111,20 +111,18 @@ impl VerdictReport<'_> {
 
     fn junit(&self) -> String {
         let mut xml = Markup::new("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        let number = |outcome| {
-            self.verdicts
-                .iter()
-                .map(|verdict| verdict.rules_with(outcome).count())
-                .sum::<usize>()
-        };
+        let sum = |count: fn(&Verdict) -> usize| self.verdicts.iter().map(count).sum::<usize>();
         let name = format!("scheduled-events replay {}", self.scenario);
         let time = Seconds(self.duration);
         xml.open(
             "testsuites",
             &[
                 ("name", &name),
-                ("tests", &(self.verdicts.len() * Rule::ALL.len())),
-                ("failures", &number(Outcome::Failed)),
+                ("tests", &sum(cases)),
+                (
+                    "failures",
+                    &sum(|verdict| cases_with(verdict, Outcome::Failed)),
+                ),
                 ("errors", &0),
                 ("time", &time),
             ],
@@ -139,10 +137,10 @@ impl VerdictReport<'_> {
                 "testsuite",
                 &[
                     ("name", &verdict.machine()),
-                    ("tests", &Rule::ALL.len()),
-                    ("failures", &verdict.rules_with(Outcome::Failed).count()),
+                    ("tests", &cases(verdict)),
+                    ("failures", &cases_with(verdict, Outcome::Failed)),
                     ("errors", &0),
-                    ("skipped", &verdict.rules_with(Outcome::NotChecked).count()),
+                    ("skipped", &cases_with(verdict, Outcome::NotChecked)),
                     ("time", &time),
                     ("timestamp", &timestamp.trim_end_matches('Z')),
                     ("hostname", &"localhost"),
@@ -155,13 +153,27 @@ impl VerdictReport<'_> {
                 xml.empty("property", &[("name", &name), ("value", &value)]);
             }
             xml.close("properties");
+            let class = format!("{}.{}", self.scenario, verdict.machine());
             for rule in Rule::ALL {
-                let class = format!("{}.{}", self.scenario, verdict.machine());
                 xml.open(
                     "testcase",
                     &[("name", rule), ("classname", &class), ("time", &0)],
                 );
                 test_case(&mut xml, verdict, *rule);
+                xml.close("testcase");
+            }
+            if let Some(exit) = verdict.exit() {
+                let name = ClientExit::ID;
+                xml.open(
+                    "testcase",
+                    &[("name", &name), ("classname", &class), ("time", &0)],
+                );
+                let message: Attributes<'_> = &[("message", &exit), ("type", &name)];
+                match exit.outcome() {
+                    Outcome::Failed => xml.empty("failure", message),
+                    Outcome::NotChecked => xml.empty("skipped", &message[..1]),
+                    Outcome::Passed | Outcome::Warned => {}
+                }
                 xml.close("testcase");
             }
             xml.open("system-out", &[]);
@@ -202,7 +214,16 @@ impl VerdictReport<'_> {
                 documents: polls.documents,
                 longest_gap_ms: ms(polls.longest_gap),
                 average_gap_ms: ms(polls.average_gap),
+                tested: verdict.was_tested(),
             });
+            if let Some(exit) = verdict.exit() {
+                write(&ReportLine::Exit {
+                    machine,
+                    outcome: outcome_word(exit.outcome()),
+                    code: exit.code(),
+                    message: &exit.to_string(),
+                });
+            }
             for event in verdict.events() {
                 write(&ReportLine::Event {
                     machine,
@@ -232,6 +253,7 @@ impl VerdictReport<'_> {
                     section: rule.section(),
                     item: rule.item(),
                     about: rule.about(),
+                    reason: verdict.reason(*rule),
                 });
             }
             for Finding {
@@ -239,6 +261,7 @@ impl VerdictReport<'_> {
                 at,
                 event_id,
                 message,
+                times,
             } in verdict.findings()
             {
                 let event_id = event_id.as_deref();
@@ -248,6 +271,7 @@ impl VerdictReport<'_> {
                     at_ms: ms(*at),
                     event_id,
                     message,
+                    times: *times,
                 });
             }
         }
@@ -261,16 +285,15 @@ impl VerdictReport<'_> {
         html.open("main", &[]);
         html.element("h1", &[], &title);
         for (id, verdict) in self.verdicts.iter().enumerate() {
-            let keeps = if verdict.is_clean() {
-                "keeps"
-            } else {
-                "breaks"
+            let judged = match judgement(verdict) {
+                Judgement::Clean => "keeps the wire contract",
+                Judgement::NotClean if verdict.rules_with(Outcome::Failed).count() == 0 => {
+                    "ended with a failure"
+                }
+                Judgement::NotClean => "breaks the wire contract",
+                Judgement::NotTested => "was shown no event, so nothing was tested",
             };
-            html.element(
-                "h2",
-                &[],
-                &format_args!("{} {keeps} the wire contract", verdict.machine()),
-            );
+            html.element("h2", &[], &format_args!("{} {judged}", verdict.machine()));
             html.open("dl", &[]);
             for (name, value) in measures(verdict) {
                 html.element("dt", &[], &name);
@@ -301,15 +324,28 @@ impl VerdictReport<'_> {
                 );
                 html.open("td", &[]);
                 html.text(&rule.about());
+                if let Some(reason) = verdict.reason(*rule) {
+                    html.empty("br", &[]);
+                    html.text(&format_args!("Not checked: {reason}."));
+                }
                 for finding in findings(verdict, *rule) {
                     html.empty("br", &[]);
                     html.text(&format_args!(
                         "{} s: {}",
                         Seconds(finding.at),
-                        finding.message
+                        finding.text()
                     ));
                 }
                 html.close("td");
+                html.close("tr");
+            }
+            if let Some(exit) = verdict.exit() {
+                let word = outcome_word(exit.outcome());
+                html.open("tr", &[]);
+                html.element("th", &[("scope", &"row")], &ClientExit::ID);
+                html.element("td", &[("class", &word)], &word);
+                html.element("td", &[], &"");
+                html.element("td", &[], &exit);
                 html.close("tr");
             }
             html.close("table");
@@ -324,12 +360,23 @@ impl VerdictReport<'_> {
     }
 }
 
+/// The number of test cases: the rules, and the exit status of a command.
+fn cases(verdict: &Verdict) -> usize {
+    Rule::ALL.len() + usize::from(verdict.exit().is_some())
+}
+
+fn cases_with(verdict: &Verdict, outcome: Outcome) -> usize {
+    let exit = verdict.exit().map(ClientExit::outcome);
+    verdict.rules_with(outcome).count() + usize::from(exit == Some(outcome))
+}
+
 /// The content of a rule's test case: nothing if it passed.
 fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
     let tag = match verdict.outcome(rule) {
         Outcome::Passed => return,
         Outcome::NotChecked => {
-            return xml.empty("skipped", &[("message", &"the rule never applied")]);
+            let reason = verdict.reason(rule).unwrap_or_default();
+            return xml.empty("skipped", &[("message", &reason)]);
         }
         Outcome::Failed => "failure",
         Outcome::Warned => "system-out",
@@ -343,7 +390,7 @@ fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
         xml.line(&format_args!(
             "{:>9} s  {}",
             Seconds(finding.at),
-            finding.message
+            finding.text()
         ));
     }
     xml.text(&format_args!(
@@ -376,6 +423,14 @@ enum ReportLine<'a> {
         documents: u64,
         longest_gap_ms: u64,
         average_gap_ms: u64,
+        /// Whether it was shown an event.
+        tested: bool,
+    },
+    Exit {
+        machine: &'a str,
+        outcome: &'a str,
+        code: Option<i32>,
+        message: &'a str,
     },
     Event {
         machine: &'a str,
@@ -399,6 +454,8 @@ enum ReportLine<'a> {
         section: u8,
         item: &'a str,
         about: &'a str,
+        /// Why it was not checked.
+        reason: Option<String>,
     },
     Finding {
         machine: &'a str,
@@ -406,7 +463,99 @@ enum ReportLine<'a> {
         at_ms: u64,
         event_id: Option<&'a str>,
         message: &'a str,
+        times: u64,
     },
+}
+
+enum Judgement {
+    Clean,
+    NotClean,
+    NotTested,
+}
+
+fn judgement(verdict: &Verdict) -> Judgement {
+    if verdict.has_failed() {
+        Judgement::NotClean
+    } else if !verdict.was_tested() {
+        Judgement::NotTested
+    } else {
+        Judgement::Clean
+    }
+}
+
+/// A verdict in some lines for people, without the characters that a terminal would interpret: a
+/// line with the sums, the measured values, and a line for each rule with findings.
+///
+/// ```
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let text = server.finish().to_string();
+/// assert!(text.starts_with("WestNO_0: not tested; 0 rules kept, 0 broken, "), "{text}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with = |outcome| self.rules_with(outcome).count();
+        let word = match judgement(self) {
+            Judgement::Clean => "clean",
+            Judgement::NotClean => "not clean",
+            Judgement::NotTested => "not tested",
+        };
+        let kept = with(Outcome::Passed);
+        write!(
+            f,
+            "{}: {word}; {kept} rule{} kept, {} broken, {} with a warning, {} not checked",
+            Printable(self.machine()),
+            if kept == 1 { "" } else { "s" },
+            with(Outcome::Failed),
+            with(Outcome::Warned),
+            with(Outcome::NotChecked),
+        )?;
+        for (name, value) in measures(self) {
+            write!(f, "\n  {}: {}", Printable(&name), Printable(&value))?;
+        }
+        if let Some(exit) = self.exit() {
+            let word = match exit.outcome() {
+                Outcome::Failed => "broken",
+                Outcome::NotChecked => "not checked",
+                Outcome::Passed | Outcome::Warned => "kept",
+            };
+            write!(f, "\n  {word} {}: {exit}", ClientExit::ID)?;
+        }
+        for rule in Rule::ALL {
+            let word = match self.outcome(*rule) {
+                Outcome::Failed => "broken",
+                Outcome::Warned => "warning",
+                Outcome::Passed | Outcome::NotChecked => continue,
+            };
+            write!(f, "\n  {word} at ")?;
+            let mut more = self.count(*rule);
+            if let Some(first) = findings(self, *rule).next() {
+                let text = format!("{:.1} s: {first}", first.at.as_secs_f64());
+                write!(f, "{}", Printable(&text))?;
+                more = more.saturating_sub(first.times);
+            }
+            if more > 0 {
+                write!(f, "; {more} more")?;
+            }
+        }
+        // One line for each reason, in the order of the rules.
+        let mut reasons = Vec::<(String, Vec<&str>)>::new();
+        for rule in Rule::ALL {
+            let Some(reason) = self.reason(*rule) else {
+                continue;
+            };
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, rules)) => rules.push(rule.id()),
+                None => reasons.push((reason, vec![rule.id()])),
+            }
+        }
+        for (reason, rules) in reasons {
+            write!(f, "\n  not checked {}: {reason}", rules.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 /// The measured values, as names and values for people.

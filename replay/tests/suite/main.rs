@@ -6,8 +6,10 @@ mod control;
 #[path = "../../../tests/support/eventually.rs"]
 mod eventually;
 mod faults;
+mod finish;
 mod machines;
 mod outside;
+mod redirects;
 mod rules;
 mod scenarios;
 mod shown;
@@ -182,7 +184,7 @@ fn steady() -> ServerConfig {
 }
 
 fn start(config: ServerConfig) -> Server {
-    Server::start(config).expect("start")
+    Server::start(config.without_verdict()).expect("start")
 }
 
 fn faulty(faults: &[&str]) -> Server {

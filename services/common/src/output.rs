@@ -4,6 +4,9 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::PrintableJson;
+use scheduled_events_text::finding::{Finding, has_failure, text};
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -14,7 +17,8 @@ use crate::failure::Failure;
 /// A failure without a message if the reader closed the pipe; a failure with one if the output
 /// cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
+    // It strips colours where standard output is no terminal.
+    let mut output = anstream::stdout().lock();
     output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush())
@@ -22,6 +26,28 @@ pub fn print(text: &str) -> Result<(), Failure> {
             ErrorKind::BrokenPipe => Failure::refused(""),
             _ => Failure::refused(format!("cannot write to standard output: {error}")),
         })
+}
+
+/// Prints the findings of a `check` as `scheduled-events doctor` does: for people, or one JSON object a line.
+///
+/// # Errors
+/// A failure without a message if a finding is one; a failure with one if the output cannot be written.
+pub fn print_findings<C: AsRef<str> + Serialize>(
+    findings: &[Finding<C>],
+    json: bool,
+) -> Result<(), Failure> {
+    if json {
+        for finding in findings {
+            let line = serde_json::to_string(finding).map_err(Failure::refused)?;
+            print(&format!("{}\n", PrintableJson(&line)))?;
+        }
+    } else {
+        print(&text(findings, output_width()))?;
+    }
+    if has_failure(findings) {
+        return Err(Failure::refused(""));
+    }
+    Ok(())
 }
 
 /// The columns of the terminal, if standard output is one.

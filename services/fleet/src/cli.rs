@@ -10,11 +10,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::names::Name;
-use scheduled_events_common::output::print;
+use scheduled_events_common::output::print_findings;
 use scheduled_events_common::program::{block_on, exit, manual};
-use scheduled_events_gate::cli::{ask, delete_register, free, probe, run as run_daemon, status};
+use scheduled_events_gate::cli::{
+    ask, check as check_gate, delete_register, free, probe, run as run_daemon, status,
+};
+use scheduled_events_node::check::check as check_node;
+use scheduled_events_node::config::NodeConfig;
 use scheduled_events_node::{announce, drain, uncordon};
-use scheduled_events_relay::trial::TrialResult;
 
 use crate::config::{Config, load_relay};
 
@@ -42,6 +45,20 @@ enum Command {
     Ask,
     /// End with 0 if this machine's daemon works, whether or not its store answers: for a liveness probe
     Probe,
+    /// Check what an event will need of this machine's gate and of its Kubernetes node; nothing is changed
+    ///
+    /// The gate: its daemon, the store, the groups of this machine with their limits, and machines whose limits differ. The
+    /// node: whether it exists, and each right of `drain` and `uncordon`. Ends with 1 if there is a failure.
+    Check {
+        /// The part [default: the gate if there is an `engine`, and the node in a pod, with KUBECONFIG, or with a table `node`]
+        #[arg(value_enum)]
+        part: Option<Part>,
+        #[command(flatten)]
+        node: NodeArguments,
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
     /// Show who is out of service or about to be, who is not ready, and why nothing moves
     Status {
         /// Print one JSON object per line
@@ -90,6 +107,9 @@ enum Command {
         /// Send a message to each target, print what it answers, and end: with 1 if one did not accept it
         #[arg(long)]
         test: bool,
+        /// With --test: print one JSON object per line
+        #[arg(long, requires = "test")]
+        json: bool,
     },
     /// Print the manual page
     Man,
@@ -102,16 +122,47 @@ struct NodeArguments {
     node: Option<String>,
 }
 
-/// Prints what each target answered. Returns the exit code 1 if one did not accept the message.
-fn print_trial(results: &[TrialResult]) -> Result<ExitCode, Failure> {
-    let lines = results.iter().map(|result| format!("{result}\n"));
-    print(&lines.collect::<String>())?;
-    let all = results.iter().all(|result| result.failure.is_none());
-    Ok(if all {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+/// What `check` looks at.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The gate
+    Gate,
+    /// The Kubernetes node
+    Node,
+}
+
+/// Prints what is found of a part, or of all that are configured.
+async fn check(
+    config: &Config,
+    part: Option<Part>,
+    node: Option<&str>,
+    json: bool,
+) -> Result<(), Failure> {
+    let is_checked =
+        |this: Part, is_configured: bool| part.map_or(is_configured, |part| part == this);
+    let (has_gate, has_node) = (config.gate.engine.is_some(), uses_node(config, node));
+    if !has_gate && (part == Some(Part::Gate) || !has_node) {
+        return Err(Failure::usage(
+            "the configuration has no `engine`, so that there is no gate; `check node` checks the node",
+        ));
+    }
+    let mut findings = Vec::new();
+    if is_checked(Part::Gate, has_gate) {
+        findings.extend(check_gate(&config.gate).await);
+    }
+    if is_checked(Part::Node, has_node) {
+        findings.extend(check_node(&config.node, node).await);
+    }
+    print_findings(&findings, json)
+}
+
+/// Whether this machine seems to have a node.
+fn uses_node(config: &Config, argument: Option<&str>) -> bool {
+    let has = |variable| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+    argument.is_some()
+        || has("KUBERNETES_SERVICE_HOST")
+        || has("KUBECONFIG")
+        || config.node.node != NodeConfig::default()
 }
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
@@ -124,11 +175,12 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         let source = concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION"));
         return manual(Cli::command(), source).map(|()| ExitCode::SUCCESS);
     }
-    if let Command::Relay { test } = command {
+    if let Command::Relay { test, json } = command {
         let file = load_relay(file).map_err(Failure::usage)?;
         if *test {
             let results = block_on(scheduled_events_relay::test(&file))?;
-            return print_trial(&results.map_err(Failure::refused)?);
+            return print_findings(&results.map_err(Failure::refused)?, *json)
+                .map(|()| ExitCode::SUCCESS);
         }
         return block_on(scheduled_events_relay::run(&file))?
             .map(|()| ExitCode::SUCCESS)
@@ -138,6 +190,14 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     match command {
         Command::Ask => return ask(&gate),
         Command::Probe => probe(&gate),
+        Command::Check {
+            part,
+            node: arguments,
+            json,
+        } => {
+            let (config, name) = (Config { gate, node }, arguments.node.as_deref());
+            block_on(check(&config, *part, name, *json))?
+        }
         Command::Run => block_on(run_daemon(gate))?,
         Command::Status { json } => block_on(status(&gate, *json))?,
         Command::Free { machine, force } => {

@@ -1,4 +1,7 @@
 //! Approvals of all machines: those of one resource that are due together share one request.
+//!
+//! A message is news, and Resource Graph is the record: before an approval, the event's row is asked
+//! for once. What it says is passed on, and withdraws the approval if the event is another one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,11 +10,14 @@ use std::time::Duration;
 
 use azure_core::credentials::Secret;
 use scheduled_events::record::event_key;
+use scheduled_events_common::log;
 use scheduled_events_core::UnixMillis;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::azure::arm::{Arm, ArmError, Detail, Refusal, approval};
+use crate::confirm::{Confirmations, Confirmed};
+use crate::notice::{EventKey, key_of};
 use crate::store::Store;
 
 /// How long the first approval of a resource waits for others.
@@ -44,6 +50,8 @@ pub struct Approvals {
     /// By resource.
     due: RefCell<HashMap<String, Vec<Due>>>,
     requests: Semaphore,
+    /// Asks for the rows of events.
+    pub confirmations: Rc<Confirmations>,
     /// The service's last request for a pause, and when that ends.
     paused: RefCell<Option<(Instant, ArmError)>>,
     /// How many requests were sent.
@@ -59,6 +67,7 @@ impl Approvals {
             store,
             due,
             requests,
+            confirmations: Rc::default(),
             paused: RefCell::default(),
             sent: Cell::default(),
         })
@@ -108,12 +117,13 @@ impl Approvals {
         }
     }
 
-    /// Drops the unsent approvals of the event with this key: it has changed.
-    pub fn withdraw(&self, key: &str) {
-        self.due
-            .borrow_mut()
-            .values_mut()
-            .for_each(|list| list.retain(|due| due.key != key));
+    /// Drops the unsent approvals of the event: it has changed.
+    pub fn withdraw(&self, event: &EventKey) {
+        for (resource_id, list) in &mut *self.due.borrow_mut() {
+            if key_of(resource_id) == event.scope {
+                list.retain(|due| due.key != event.id);
+            }
+        }
     }
 
     /// Drops all unsent approvals: this hub stops, and sees no more changes.
@@ -152,15 +162,40 @@ impl Approvals {
         Some(error.clone().with_pause(left))
     }
 
-    /// Takes the approvals of a resource for one request.
-    fn take(&self, resource_id: &str) -> Vec<Due> {
+    /// Asks for the rows of the events of a resource that are due, as many as one request approves.
+    async fn confirm(&self, resource_id: &str) -> HashMap<String, Confirmed> {
+        let keys: Vec<String> = match self.due.borrow().get(resource_id) {
+            Some(list) => list.iter().take(LIST_MAX).map(|due| due.key.clone()),
+            None => return HashMap::new(),
+        }
+        .collect();
+        let ask = |key: String| {
+            let (all, event) = (self.confirmations.clone(), EventKey::new(resource_id, &key));
+            let answer = tokio::task::spawn_local(async move { all.confirm(event).await });
+            (key, answer)
+        };
+        let mut confirmed = HashMap::new();
+        for (key, answer) in keys.into_iter().map(ask).collect::<Vec<_>>() {
+            confirmed.insert(key, answer.await.unwrap_or(Confirmed::Unanswered(None)));
+        }
+        confirmed
+    }
+
+    /// Takes the approvals of a resource that are due still, of these events. Those whose row cannot
+    /// be read are refused.
+    fn take(&self, resource_id: &str, confirmed: &HashMap<String, Confirmed>) -> Vec<Due> {
         let mut due = self.due.borrow_mut();
         let Some(list) = due.get_mut(resource_id) else {
             return Vec::new();
         };
-        let batch = list.drain(..list.len().min(LIST_MAX)).collect();
-        if list.is_empty() {
-            due.remove(resource_id);
+        let taken = list.extract_if(.., |due| confirmed.contains_key(&due.key));
+        let (unreadable, batch): (Vec<_>, Vec<_>) =
+            taken.partition(|due| matches!(confirmed.get(&due.key), Some(Confirmed::Unreadable)));
+        for sender in unreadable.into_iter().flat_map(|due| due.waiting) {
+            let _ = sender.send(Err(ArmError::NotUnderstood {
+                answer: "has a row that cannot be read, which may be this event's",
+                error: None,
+            }));
         }
         batch
     }
@@ -171,11 +206,16 @@ impl Approvals {
         sleep(GATHER).await;
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        while self.due.borrow().contains_key(&resource_id) {
-            let access = self.arm.access().await;
-            let batch = self.take(&resource_id);
-            if batch.is_empty() {
+        loop {
+            let confirmed = self.confirm(&resource_id).await;
+            if confirmed.is_empty() {
+                self.due.borrow_mut().remove(&resource_id);
                 return;
+            }
+            let access = self.arm.access().await;
+            let batch = self.take(&resource_id, &confirmed);
+            if batch.is_empty() {
+                continue;
             }
             let ids: Vec<&str> = batch.iter().map(|due| due.event_id.as_str()).collect();
             let result = match (access, self.refused_for_now()) {
@@ -215,12 +255,30 @@ impl Approvals {
                     }
                     None => result.clone(),
                 };
+                if result.is_ok() {
+                    log_unconfirmed(&id, confirmed.get(&event_key(&id)));
+                }
                 for sender in waiting {
                     let _ = sender.send(result.clone());
                 }
             }
         }
     }
+}
+
+/// Logs that an event was approved without its row.
+fn log_unconfirmed(event_id: &str, confirmed: Option<&Confirmed>) {
+    let why = match confirmed {
+        Some(Confirmed::Absent) => "Resource Graph has no row of it yet".to_owned(),
+        Some(Confirmed::Unanswered(Some(error))) => {
+            format!("Resource Graph does not answer: {error}")
+        }
+        Some(Confirmed::Unanswered(None)) => "Resource Graph does not answer".to_owned(),
+        _ => return,
+    };
+    log::printable(&format!(
+        "warning: event {event_id} was approved by what was known of it: {why}"
+    ));
 }
 
 #[cfg(test)]
@@ -240,6 +298,8 @@ mod tests {
     const SET: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute\
                        /virtualMachineScaleSets/front";
     const ID: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
+    const APPROVED: &str =
+        "HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n{\"value\": \"Successfully Approved\"}";
 
     /// Runs work with a service that gives this answer to each request, and returns the paths of
     /// the requests.
@@ -288,17 +348,14 @@ mod tests {
 
     #[test]
     fn machines_of_one_event_approve_it_with_one_request() {
-        let (done, paths) = with_service(
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-            async |approvals| {
-                let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
-                let both = tokio::join!(
-                    approvals.approve(SET, ID),
-                    approvals.approve(&upper_set, &upper_id)
-                );
-                (both, approvals.sent.get())
-            },
-        );
+        let (done, paths) = with_service(APPROVED, async |approvals| {
+            let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
+            let both = tokio::join!(
+                approvals.approve(SET, ID),
+                approvals.approve(&upper_set, &upper_id)
+            );
+            (both, approvals.sent.get())
+        });
         assert!(matches!(done, ((Ok(()), Ok(())), 1)), "{done:?}");
         assert!(
             paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bac"),
@@ -340,7 +397,7 @@ mod tests {
     fn an_approval_waits_for_no_token_once_it_cannot_be_withdrawn() {
         let issuer = Issuer::new();
         issuer.valid.store(-1, Ordering::Relaxed);
-        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let answer = APPROVED;
         let (done, paths) = with_identity(issuer.identity(), answer, async |approvals| {
             approvals.approve(SET, ID).await
         });
@@ -350,34 +407,28 @@ mod tests {
 
     #[test]
     fn an_id_that_is_none_keeps_no_other_from_being_sent() {
-        let (done, paths) = with_service(
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-            async |approvals| {
-                tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
-            },
-        );
+        let (done, paths) = with_service(APPROVED, async |approvals| {
+            tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
+        });
         assert!(done.0.is_err() && done.1.is_ok(), "{done:?}");
         assert_eq!(paths.len(), 1, "{paths:?}");
     }
 
     #[test]
     fn what_was_withdrawn_while_it_waited_is_not_sent() {
-        let (done, paths) = with_service(
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-            async |approvals| {
-                let other = ID.replace("c7061bac", "c7061bad");
-                let (withdrawn, kept) = (
-                    approvals.approve(SET, &ID.to_uppercase()),
-                    approvals.approve(SET, &other),
-                );
-                approvals.withdraw(ID);
-                let done = (withdrawn.await.is_err(), kept.await);
-                let last = approvals.approve(SET, ID);
-                approvals.withdraw_all();
-                assert!(last.await.is_err());
-                done
-            },
-        );
+        let (done, paths) = with_service(APPROVED, async |approvals| {
+            let other = ID.replace("c7061bac", "c7061bad");
+            let (withdrawn, kept) = (
+                approvals.approve(SET, &ID.to_uppercase()),
+                approvals.approve(SET, &other),
+            );
+            approvals.withdraw(&EventKey::new(SET, ID));
+            let done = (withdrawn.await.is_err(), kept.await);
+            let last = approvals.approve(SET, ID);
+            approvals.withdraw_all();
+            assert!(last.await.is_err());
+            done
+        });
         assert!(matches!(done, (true, Ok(()))), "{done:?}");
         assert!(
             paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bad"),

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Url;
@@ -117,7 +117,7 @@ pub struct Hooks {
     pub at_once: u32,
     /// How long a preparation may run; by default, until the event starts, or 15 minutes if that is
     /// unknown.
-    #[serde(deserialize_with = "some_duration")]
+    #[serde(deserialize_with = "timeout")]
     pub prepare_timeout: Option<Duration>,
 }
 
@@ -263,7 +263,20 @@ impl Config {
     /// The file cannot be read, or is invalid. The sentence begins with `FILE:LINE:COLUMN: ` where
     /// the error has a place.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        toml_file::load(path, Self::parse)
+        toml_file::load(path, |text| {
+            let config = Self::parse(text)?;
+            let is_it = |metrics: &PathBuf| {
+                let same = |path: &Path| std::fs::canonicalize(path).ok();
+                same(metrics).is_some_and(|found| same(path) == Some(found))
+            };
+            if config.metrics.as_ref().is_some_and(is_it) {
+                return Err((
+                    None,
+                    "`metrics` is this configuration, expected a file of its own, which is replaced every few seconds".into(),
+                ));
+            }
+            Ok(config)
+        })
     }
 
     /// Reads a configuration.
@@ -303,10 +316,22 @@ impl Config {
                     "`queue.emulator` and `queue.sas_file` exclude each other: one credential is used",
                 );
             }
+            let own = queue.url.path().trim_end_matches('/').rsplit('/').next();
+            if queue
+                .poison
+                .as_deref()
+                .is_some_and(|name| own == Some(name))
+            {
+                return problem(
+                    "`queue.poison` is the queue of `queue.url`, expected another one: messages that cannot be read would come \
+                     back for ever",
+                );
+            }
             if queue.emulator && !address::is_here(&queue.url) {
                 return problem("`queue.emulator` is set, and `queue.url` is not on this machine");
             }
         }
+        config.check_files().map_err(|why| (None, why))?;
         let management = config
             .management_url()
             .map_err(|why| (None, why.to_string()))?;
@@ -337,6 +362,39 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether each file is its own: the metrics replace theirs, and the state folder has other files.
+    fn check_files(&self) -> Result<(), String> {
+        let plain = |path: &Path| without_dots(&std::path::absolute(path).unwrap_or(path.into()));
+        let (audit, state) = (plain(&self.audit), plain(&self.state));
+        if audit.starts_with(&state) {
+            return Err(format!(
+                "`audit` is inside `state`: {:?}, expected a file beside the folder, which has the states of machines only",
+                self.audit.display().to_string()
+            ));
+        }
+        let Some(metrics) = &self.metrics else {
+            return Ok(());
+        };
+        let found = plain(metrics);
+        let files = [
+            ("audit", Some(&self.audit)),
+            ("state", Some(&self.state)),
+            ("gate", self.gate.as_ref()),
+            ("store", self.store.as_ref()),
+        ];
+        let files = files.map(|(name, path)| (name, path.map(|path| plain(path))));
+        let policy = ("policy", Some(plain(Path::new(&self.policy))));
+        for (name, path) in files.into_iter().chain([policy]) {
+            if path.is_some_and(|path| path == found) {
+                return Err(format!(
+                    "`metrics` is the file of `{name}`: {:?}, expected a file of its own, which is replaced every few seconds",
+                    metrics.display().to_string()
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The address of Azure Resource Manager.
     ///
     /// # Errors
@@ -353,6 +411,19 @@ impl Config {
             Err(error) => Err(SettingError::Management { found, error }),
         }
     }
+}
+
+/// The path without `.` and `..`, whether it exists or not.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(found.pop()),
+            Component::CurDir => {}
+            part => found.push(part),
+        }
+    }
+    found
 }
 
 fn default_policy() -> String {
@@ -416,6 +487,16 @@ fn reconcile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::
 
 fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     duration(deserializer).map(Some)
+}
+
+fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let found = duration(deserializer)?;
+    if found.is_zero() {
+        return Err(D::Error::custom(
+            "found no time, expected a duration such as \"10m\": each preparation would end at once",
+        ));
+    }
+    Ok(Some(found))
 }
 
 fn at_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -550,6 +631,27 @@ mod tests {
                 "6:11 found 0, expected 1 to 256",
             ),
             (
+                format!("{graph}[hooks]\nprepare_timeout = \"0s\""),
+                "6:19 found no time, expected a duration such as \"10m\"",
+            ),
+            (
+                format!("{graph}metrics = \"/a\""),
+                "`metrics` is the file of `audit`: \"/a\"",
+            ),
+            (
+                format!("{graph}metrics = \"/etc/../etc/policy.toml\"\npolicy = \"/etc/policy.toml\""),
+                "`metrics` is the file of `policy`",
+            ),
+            (
+                format!("{graph}metrics = \"/s\""),
+                "`metrics` is the file of `state`",
+            ),
+            (
+                "source = \"graph\"\nsubscriptions = [\"8d9a9e4f-5b1f-4a0c-9c6f-1d2e3f405162\"]\naudit = \"/s/./audit\"\nstate = \"/s\""
+                    .to_owned(),
+                "`audit` is inside `state`: \"/s/./audit\"",
+            ),
+            (
                 format!("{graph}[hooks]\nprepare = \"drain 'now\""),
                 "6:11 the command \"drain 'now\" has a quote",
             ),
@@ -572,6 +674,10 @@ mod tests {
             (
                 queue("url = \"https://x/q\"\nemulator = true"),
                 "`queue.emulator` is set, and `queue.url` is not on",
+            ),
+            (
+                queue("url = \"https://x/events/\"\npoison = \"events\""),
+                "`queue.poison` is the queue of `queue.url`, expected another one",
             ),
             (
                 queue("url = \"https://x/q\"\npoison = \"P\""),

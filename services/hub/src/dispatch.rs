@@ -1,10 +1,13 @@
 //! Passes notices on to the machines that they are about.
 //!
-//! It knows the progress of each event, so that a late notice changes nothing, and which events are
-//! over, so that no late notice reopens one.
+//! `ledger` knows the progress of each event, so that a late notice changes nothing, and which events
+//! are over, so that no late notice reopens one. A message of the queue is news, and a row of Resource
+//! Graph is the record: what a message ends, or no longer names, waits for a row that agrees.
+
+mod ledger;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
@@ -12,29 +15,17 @@ use std::time::Duration;
 
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
-use scheduled_events_core::limits::LEAVE_MS;
-use scheduled_events_core::{Arrival, EventOrder, UnixSeconds};
+use scheduled_events_core::Arrival;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::machine::Machine;
 use crate::message::{Kept, Message};
-use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notification};
+use crate::notice::{EventKey, Notice, Notices, key_of, subscription_of};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RegistersError, Saved, SavedEvent, StoreError};
-
-/// How many events that are over are remembered.
-const ENDED_MAX: usize = 20_000;
-
-/// How long an event must leave out a machine that it named before, until it is over for that
-/// machine, as for a session.
-const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
-
-/// How long Resource Graph must lack an event, and how long ago its `NotBefore` must be, until the
-/// event is over: a message was lost, and Azure no longer keeps the event's history. The time is
-/// long, since a fault of Resource Graph must not put a machine back that is about to go down.
-const ABSENT_HOURS: u32 = 6;
+use ledger::{ABSENT_HOURS, Doubt, EventLedger, LedgerEntry, Observed};
 
 /// How long an event may be known from Resource Graph until the absence of a message about it means
 /// that Event Grid does not fill the queue.
@@ -55,7 +46,7 @@ pub struct Dispatch {
     refused: RefCell<Option<HashSet<String>>>,
     /// The events that are new in Resource Graph and without a message in the queue, and since
     /// when.
-    missing_from_queue: RefCell<HashMap<String, Instant>>,
+    missing_from_queue: RefCell<HashMap<EventKey, Instant>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<StateLost>,
 }
@@ -88,101 +79,6 @@ impl Error for StateLost {
     }
 }
 
-/// The progress of each event, by its key.
-#[derive(Debug, Default)]
-struct EventLedger {
-    entries: HashMap<String, LedgerEntry>,
-    /// The keys of the events that are over, oldest first.
-    ended: VecDeque<String>,
-    /// The machines that an open event has named, by their keys, and since when it no longer names
-    /// them.
-    named: HashMap<String, HashMap<String, Option<Instant>>>,
-}
-
-/// The hub's knowledge about an event.
-#[derive(Debug, Default)]
-struct LedgerEntry {
-    order: EventOrder,
-    /// The newest message or row about it, until it is over.
-    message: Option<Rc<str>>,
-    resource_id: Rc<str>,
-    /// Since when Resource Graph lacks it.
-    absent_since: Option<Instant>,
-}
-
-impl EventLedger {
-    fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
-        let entry = self.entries.entry(notice.key.clone()).or_default();
-        let was_over = entry.order.is_over();
-        let observed = with_notification(&notice.message, &notice.key, |notification| {
-            entry.order.observe(notification)
-        });
-        let arrival = observed?;
-        entry.absent_since = None;
-        entry.resource_id = notice.resource_id.as_str().into();
-        if arrival != Arrival::Late {
-            entry.message = (!entry.order.is_over()).then(|| notice.message.clone());
-        }
-        if entry.order.is_over() && !was_over {
-            self.ended.push_back(notice.key.clone());
-            if self.ended.len() > ENDED_MAX
-                && let Some(oldest) = self.ended.pop_front()
-            {
-                self.entries.remove(&oldest);
-            }
-        }
-        Some(arrival)
-    }
-
-    /// The notices that end an event that Resource Graph lacks, if it has lacked it for long
-    /// enough.
-    fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
-        let entry = self
-            .entries
-            .get_mut(key)
-            .filter(|entry| !entry.order.is_over())?;
-        let since = *entry.absent_since.get_or_insert(now);
-        let seconds = ABSENT_HOURS * 3600;
-        let message = entry
-            .message
-            .as_ref()
-            .filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
-        let begin = with_notification(message, key, |notification| {
-            notification.event().not_before().moment()
-        })?;
-        let is_past = begin.is_none_or(|begin| time_of_day.since(begin) >= seconds.into());
-        is_past.then(|| ended(message, key))
-    }
-
-    fn forget(&mut self, key: &str) {
-        self.entries.remove(key);
-        self.ended.retain(|ended| ended != key);
-    }
-
-    /// The machines that the event has named before, but not in this notice. They must learn that,
-    /// and when the event ends. A row may be older than a message: until a later notice agrees, the
-    /// event is not approved without them.
-    fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
-        let now = Instant::now();
-        let all = self.named.entry(notice.key.clone()).or_default();
-        for since in all.values_mut() {
-            since.get_or_insert(now);
-        }
-        all.extend(notice.machines.iter().map(|(id, _)| (key_of(id), None)));
-        let others: Vec<_> = all
-            .iter()
-            .filter_map(|(key, since)| Some((key.clone(), (*since)?)))
-            .collect();
-        let may_be_named = others.iter().filter(|(_, since)| now - *since < LEAVE);
-        let name = |key: &String| key.rsplit('/').next().unwrap_or_default().to_owned();
-        notice.may_be_named = may_be_named.map(|(key, _)| name(key)).collect();
-        if notice.is_end {
-            self.named.remove(&notice.key);
-        }
-        others.into_iter().map(|(key, _)| key).collect()
-    }
-}
-
 impl Dispatch {
     /// Passes notices on to machines, which it starts. It sends a reason to stop to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<StateLost>) -> Rc<Self> {
@@ -205,21 +101,29 @@ impl Dispatch {
     pub fn restore(self: &Rc<Self>, kept: Vec<(Saved, Entry)>) {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
+            if !self.is_configured(subscription_of(&id)) {
+                let service = if saved.out_of_service_since.is_some() {
+                    "out of service"
+                } else {
+                    "in service"
+                };
+                log::printable(&format!(
+                    "error: {id} has {} events of an earlier run and is {service}, but `subscriptions` does not have its \
+                     subscription any more: nothing is done for it, and its state is left as it is; add the subscription again \
+                     until `status` does not show the machine",
+                    saved.events.len()
+                ));
+                continue;
+            }
             let machine_key = key_of(&id);
             let entry_of = |event: &SavedEvent| {
                 let message = match event.message.as_str() {
                     "" => too_long(event, &saved.machine.name).into(),
                     message => message.into(),
                 };
-                let (message, resource_id) = (Some(message), event.resource_id.as_str().into());
                 (
-                    event.key.clone(),
-                    LedgerEntry {
-                        order: event.order,
-                        message,
-                        resource_id,
-                        absent_since: None,
-                    },
+                    EventKey::new(&event.resource_id, &event.key),
+                    LedgerEntry::restored(event.order, message),
                 )
             };
             let events: BTreeMap<_, _> = saved.events.iter().map(entry_of).collect();
@@ -227,17 +131,7 @@ impl Dispatch {
                 Ok(machine) => {
                     let mut ledger = self.ledger.borrow_mut();
                     for (key, saved) in events {
-                        ledger
-                            .named
-                            .entry(key.clone())
-                            .or_default()
-                            .insert(machine_key.clone(), None);
-                        // A crash may have come between the machines of an event: a notice that one
-                        // of them missed still counts as new.
-                        let entry = ledger.entries.entry(key).or_default();
-                        if entry.message.is_none() || entry.order.is_over() {
-                            *entry = saved;
-                        }
+                        ledger.restore(key, saved, &machine_key);
                     }
                     drop(ledger);
                     if self.knows_agents() || self.has_agent(&machine_key) {
@@ -271,7 +165,18 @@ impl Dispatch {
                 metrics.notice("other-subscription");
                 continue;
             }
-            let Some(arrival) = self.ledger.borrow_mut().observe(&notice) else {
+            notice.is_row = !notices.is_queued;
+            let event = notice.event_key();
+            let observed = self
+                .ledger
+                .borrow_mut()
+                .observe(&mut notice, &done, Instant::now());
+            let Some(Observed {
+                arrival,
+                others,
+                message,
+            }) = observed
+            else {
                 continue;
             };
             metrics.notice(match arrival {
@@ -280,14 +185,14 @@ impl Dispatch {
                 Arrival::Late => "late",
             });
             if notices.is_queued {
-                self.missing_from_queue.borrow_mut().remove(&notice.key);
+                self.missing_from_queue.borrow_mut().remove(&event);
             } else if self.shared.config.queue.is_some()
                 && arrival == Arrival::New
                 && self.shared.reconciled_at.get() != 0
             {
                 self.missing_from_queue
                     .borrow_mut()
-                    .insert(notice.key.clone(), Instant::now());
+                    .insert(event.clone(), Instant::now());
             }
             if arrival == Arrival::Late {
                 continue;
@@ -303,10 +208,15 @@ impl Dispatch {
                     .journal
                     .set_aside(&why, notice.message.as_bytes(), time);
             }
-            if arrival == Arrival::Changed {
-                self.shared.approvals.withdraw(&notice.key);
+            if arrival == Arrival::New && notices.is_queued {
+                // The message may be old, and the event over. Its row is passed on.
+                let confirmations = self.shared.approvals.confirmations.clone();
+                let event = event.clone();
+                tokio::task::spawn_local(async move { confirmations.confirm(event).await });
             }
-            let others = self.ledger.borrow_mut().no_longer_named(&mut notice);
+            if arrival == Arrival::Changed {
+                self.shared.approvals.withdraw(&event);
+            }
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
             let named = notice
@@ -317,7 +227,7 @@ impl Dispatch {
                 let message = Message::Notice {
                     notice: notice.clone(),
                     arrival,
-                    done: Some(done.clone()),
+                    done: [&done].into_iter().chain(&message).cloned().collect(),
                 };
                 let _ = sender.send(message);
             }
@@ -375,7 +285,10 @@ impl Dispatch {
 
     /// Whether the event belongs to a subscription of the configuration.
     fn is_ours(&self, notice: &Notice) -> bool {
-        let found = subscription_of(&notice.resource_id);
+        self.is_configured(subscription_of(&notice.resource_id))
+    }
+
+    fn is_configured(&self, found: &str) -> bool {
         self.shared
             .config
             .subscriptions
@@ -474,45 +387,81 @@ impl Dispatch {
         }
     }
 
-    /// The keys of the events that are not over.
-    pub fn open_events(&self) -> Vec<String> {
-        let ledger = self.ledger.borrow();
-        ledger
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.order.is_over())
-            .map(|(key, _)| key.clone())
-            .collect()
+    /// The events that are not over.
+    pub fn open_events(&self) -> Vec<EventKey> {
+        self.ledger.borrow().open()
+    }
+
+    /// The events of which a message says what no row has confirmed, and whose rows it is time to ask
+    /// for.
+    pub fn doubted(&self, now: Instant) -> Vec<EventKey> {
+        self.ledger.borrow_mut().doubted(now)
+    }
+
+    /// Records the answer of Resource Graph about doubted events: which of them it lacks.
+    pub fn doubts_answered(self: &Rc<Self>, asked: &[EventKey], absent: &[EventKey], now: Instant) {
+        let (confirmed, contradicted) =
+            self.ledger.borrow_mut().doubts_answered(asked, absent, now);
+        for Doubt { notice, done, .. } in contradicted {
+            let why = format!(
+                "a message says that event {} is {} or names fewer machines, and Resource Graph contradicts it: the message does \
+                 not count; who may write to the queue?",
+                notice.event_key(),
+                notice.state
+            );
+            log::printable(&format!("warning: {why}"));
+            let time = self.shared.clock.time_of_day().seconds();
+            self.shared
+                .journal
+                .set_aside(&why, notice.message.as_bytes(), time);
+            drop(done);
+        }
+        for Doubt { notice, done, .. } in confirmed {
+            let (event, is_end) = (notice.event_key(), notice.is_end);
+            log::printable(&format!(
+                "note: Resource Graph does not have event {event}: what a message says about it counts"
+            ));
+            let notices = Notices {
+                notices: vec![notice],
+                ..Notices::default()
+            };
+            let kept = self.deliver(notices);
+            if is_end {
+                // It is followed again if its row appears.
+                self.ledger.borrow_mut().over_by_message(&event);
+            }
+            // The message is deleted once its end is kept.
+            tokio::task::spawn_local(async move {
+                kept.wait().await;
+                drop(done);
+            });
+        }
     }
 
     /// Records that Resource Graph returned none of these open events when it was queried for them.
-    pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
+    pub fn absent(self: &Rc<Self>, events: &[EventKey], now: Instant) {
         let time_of_day = self.shared.time_of_day().seconds();
-        for key in keys {
-            let resource_id = self
-                .ledger
-                .borrow()
-                .entries
-                .get(key)
-                .map(|entry| entry.resource_id.clone());
-            if self.is_refused(subscription_of(resource_id.as_deref().unwrap_or_default())) {
+        // An answer that is missing interrupts the time.
+        let gap = self.shared.config.reconcile * 2 + Duration::from_secs(60);
+        for event in events {
+            if self.is_refused(event.subscription()) {
                 // An event that cannot be read is not absent.
-                self.ledger
-                    .borrow_mut()
-                    .entries
-                    .entry(key.clone())
-                    .and_modify(|entry| entry.absent_since = None);
+                self.ledger.borrow_mut().is_not_absent(event);
                 continue;
             }
-            let Some(end) = self.ledger.borrow_mut().end_absent(key, now, time_of_day) else {
+            let end = self
+                .ledger
+                .borrow_mut()
+                .end_absent(event, now, gap, time_of_day);
+            let Some(end) = end else {
                 continue;
             };
             log::printable(&format!(
-                "warning: Resource Graph has not had event {key} for {ABSENT_HOURS} h; it is over"
+                "warning: Resource Graph has not had event {event} for {ABSENT_HOURS} h; it is over"
             ));
             drop(self.deliver(end));
             // It is followed again if it appears.
-            self.ledger.borrow_mut().forget(key);
+            self.ledger.borrow_mut().forget(event);
         }
     }
 

@@ -9,6 +9,7 @@ pub mod approvals;
 pub mod azure;
 pub mod cli;
 pub mod config;
+pub mod confirm;
 pub mod dispatch;
 pub mod gates;
 pub mod hooks;

@@ -19,7 +19,7 @@ pub enum Message {
         /// How it relates to earlier notices about the same event.
         arrival: Arrival,
         /// Dropped once the notice is kept.
-        done: Option<Done>,
+        done: Vec<Done>,
     },
     /// A command may start.
     Permit {

@@ -19,13 +19,45 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// What identifies an event. Two resources may have events with the same id, which are two events.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey {
+    /// The [key](key_of) of the resource that the event is of.
+    pub scope: String,
+    /// The event's id as a key.
+    pub id: String,
+}
+
+impl EventKey {
+    /// The event of a resource with this key of an id.
+    pub fn new(resource_id: &str, key: &str) -> Self {
+        Self {
+            scope: key_of(resource_id),
+            id: key.to_owned(),
+        }
+    }
+
+    /// The subscription, in lower case.
+    pub fn subscription(&self) -> &str {
+        self.scope.split('/').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.id, self.scope)
+    }
+}
+
 /// The content of one message or row about one event.
 #[derive(Clone, Debug)]
 pub struct Notice {
     /// The message or row, as received.
     pub message: Rc<str>,
-    /// The event's id as a key.
+    /// The event's id as a key. A machine identifies its events by this alone.
     pub key: String,
+    /// Whether it is a row of Resource Graph: the record, where a message is news.
+    pub is_row: bool,
     /// The event.
     pub event: EventRecord,
     /// Its state: `scheduled`, `started`, `completed`, `canceled` or another word.
@@ -143,7 +175,11 @@ impl Notices {
             return Err(NoticeError::UnknownForm);
         }
         self.left_out += notifications.left_out();
-        let message: Rc<str> = message.into();
+        let named = with_own_name(message);
+        let message: Rc<str> = named.as_deref().unwrap_or(message).into();
+        let notifications = Notifications::parse(message.as_bytes()).map_err(|error| {
+            NoticeError::NotNotification(error, error.position(message.as_bytes()))
+        })?;
         let places = Places::of(&message);
         for notification in &notifications {
             let notice = Notice::new(&notification, &message, &places, &mut self.problems);
@@ -166,6 +202,11 @@ fn is_of_a_machine(message: &str) -> bool {
 }
 
 impl Notice {
+    /// What identifies its event.
+    pub fn event_key(&self) -> EventKey {
+        EventKey::new(&self.resource_id, &self.key)
+    }
+
     /// `None` if the resource is none that has events.
     fn new(
         notification: &Notification<'_>,
@@ -192,18 +233,13 @@ impl Notice {
                 Err(why) => problem(&why),
             }
         }
-        // An event of a machine affects that machine, even if it does not list it.
-        if notification.event().resources().iter().next().is_none()
-            && let Ok(machine) = MachineId::parse(notification.resource_id())
-        {
-            machines.push((machine.to_string(), machine.name().to_string()));
-        }
         // A machine that is named twice is one machine.
         let mut seen = HashSet::new();
         machines.retain(|(id, _)| seen.insert(key_of(id)));
         Some(Self {
             message: message.clone(),
             key: event_key(&event.event_id),
+            is_row: false,
             state: notification.state().word().to_string(),
             is_end: notification.state().is_end(),
             resource_id: resource.to_string(),
@@ -253,12 +289,15 @@ pub fn key_of(resource_id: &str) -> String {
 /// Passes a message's content about an event, if there is any, to the function.
 pub fn with_notification<T>(
     message: &str,
-    key: &str,
+    event: &EventKey,
     work: impl FnOnce(&Notification<'_>) -> T,
 ) -> Option<T> {
     let notifications = Notifications::parse(message.as_bytes()).ok()?;
     let is_it = |notification: &Notification<'_>| {
-        event_key(&notification.event().event_id().to_string()) == key
+        event_key(&notification.event().event_id().to_string()) == event.id
+            && notification
+                .resource()
+                .is_ok_and(|resource| key_of(&resource.to_string()) == event.scope)
     };
     notifications
         .iter()
@@ -267,32 +306,72 @@ pub fn with_notification<T>(
 }
 
 /// A message's content about an event, as if the event were over by now.
-pub fn ended(message: &str, key: &str) -> Notices {
-    fn end(value: &mut Value, key: &str) {
+pub fn ended(message: &str, event: &EventKey) -> Notices {
+    let ended = with_members(message, &event.id, |members| {
+        members.insert("EventStatus".into(), "Completed".into());
+        members.insert(
+            "Description".into(),
+            "Azure does not have this event any more".into(),
+        );
+    });
+    let mut notices = read(ended.as_bytes()).unwrap_or_default();
+    notices
+        .notices
+        .retain(|notice| notice.event_key() == *event);
+    notices
+}
+
+/// A message in which the members of the event with this key are changed, wherever they are.
+fn with_members(
+    message: &str,
+    key: &str,
+    change: impl Fn(&mut serde_json::Map<String, Value>) + Copy,
+) -> String {
+    fn apply(
+        value: &mut Value,
+        key: &str,
+        change: impl Fn(&mut serde_json::Map<String, Value>) + Copy,
+    ) {
         match value {
-            Value::Array(list) => list.iter_mut().for_each(|value| end(value, key)),
+            Value::Array(list) => list.iter_mut().for_each(|value| apply(value, key, change)),
             Value::Object(members) => {
                 if members
                     .get("EventId")
                     .and_then(Value::as_str)
                     .is_some_and(|id| event_key(id) == key)
                 {
-                    members.insert("EventStatus".into(), "Completed".into());
-                    members.insert(
-                        "Description".into(),
-                        "Azure does not have this event any more".into(),
-                    );
+                    change(members);
                 }
-                members.values_mut().for_each(|value| end(value, key));
+                members
+                    .values_mut()
+                    .for_each(|value| apply(value, key, change));
             }
             _ => {}
         }
     }
     let mut found: Value = serde_json::from_str(message).unwrap_or_default();
-    end(&mut found, key);
-    let mut notices = read(found.to_string().as_bytes()).unwrap_or_default();
-    notices.notices.retain(|notice| notice.key == key);
-    notices
+    apply(&mut found, key, change);
+    found.to_string()
+}
+
+/// The message with the machine's name in `Resources`, if it is about an event of a machine that it
+/// does not list: a session acts only for a machine that is named.
+fn with_own_name(message: &str) -> Option<String> {
+    let notifications = Notifications::parse(message.as_bytes()).ok()?;
+    let mut named = None;
+    for notification in &notifications {
+        if notification.event().resources().iter().next().is_none()
+            && let Ok(machine) = MachineId::parse(notification.resource_id())
+        {
+            let key = event_key(&notification.event().event_id().to_string());
+            let name = machine.name().to_string();
+            let text = named.as_deref().unwrap_or(message);
+            named = Some(with_members(text, &key, |members| {
+                members.insert("Resources".into(), vec![name.as_str()].into());
+            }));
+        }
+    }
+    named
 }
 
 /// The longest name of a region or a zone, in bytes.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::pending;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,7 +17,7 @@ use scheduled_events_common::supervision::Supervisor;
 use scheduled_events_common::supervision::{asked_to_stop, notify_stopping};
 use scheduled_events_core::Action;
 use scheduled_events_gate::engine::EngineError;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::azure::arm::Arm;
@@ -29,11 +30,16 @@ use crate::journal::Journal;
 use crate::message::Message;
 use crate::metrics::Gauges;
 use crate::shared::Shared;
-use crate::source::{ask_graph, check_access, read_queue};
+use crate::source::{
+    MESSAGES_AT_ONCE, ask_graph, check_access, confirm_by, confirm_doubts, read_queue,
+};
 use crate::store::{RegistersError, Store, StoreError};
 
 /// How long commands have to end when the hub stops.
 const STOP_TIME: Duration = Duration::from_secs(15);
+
+/// How long messages may take to be given back to the queue.
+const GIVE_BACK_TIME: Duration = Duration::from_secs(3);
 
 /// How often the metrics file is written.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
@@ -91,6 +97,14 @@ impl Error for RunError {
 }
 
 impl RunError {
+    /// Whether only a person can change that: a restart finds the same settings.
+    pub const fn is_of_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::Policy(_) | Self::Setting(_) | Self::Gate(GateError::Config(_))
+        )
+    }
+
     /// The error of what failed.
     fn inner(&self) -> &(dyn Error + 'static) {
         match self {
@@ -162,17 +176,22 @@ pub async fn run(config: Config) -> Result<(), RunError> {
         "running: {} machines from an earlier run",
         kept.len()
     ));
+    confirm_by(&arm, &dispatch);
     dispatch.restore(kept);
+    let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE as usize));
     let sources = async {
         let access = check_access(arm.clone(), dispatch.clone());
+        let doubts = confirm_doubts(dispatch.clone());
         let graph = ask_graph(arm, dispatch.clone(), shared.config.reconcile);
         let queue = async {
             match queue {
-                Some(queue) => read_queue(queue, identity, dispatch.clone()).await,
+                Some(queue) => {
+                    read_queue(queue, identity, dispatch.clone(), slots.clone()).await;
+                }
                 None => pending().await,
             }
         };
-        tokio::join!(access, graph, queue);
+        tokio::join!(access, graph, doubts, queue);
     };
     let result = tokio::select! {
         () = sources => Ok(()),
@@ -187,6 +206,15 @@ pub async fn run(config: Config) -> Result<(), RunError> {
     for machine in &machines {
         let _ = machine.send(Message::Stop);
     }
+    let give_back = async || {
+        // A hub that takes over, or this one after its restart, need not wait for them.
+        shared.stopping.notify_waiters();
+        let _ = timeout(GIVE_BACK_TIME, slots.acquire_many(MESSAGES_AT_ONCE)).await;
+    };
+    if result.is_err() {
+        // It deletes none any more.
+        give_back().await;
+    }
     // A task that ends drops its inbox.
     let all_stopped = async {
         for machine in &machines {
@@ -194,6 +222,7 @@ pub async fn run(config: Config) -> Result<(), RunError> {
         }
     };
     let _ = timeout(STOP_TIME, all_stopped).await;
+    give_back().await;
     shared.store.release().await;
     shared.journal.finish();
     result

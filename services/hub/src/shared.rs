@@ -7,6 +7,7 @@ use std::rc::Rc;
 use scheduled_events::clock::Clock;
 use scheduled_events::record::Record;
 use scheduled_events_core::{Policy, UnixMillis};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::approvals::Approvals;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub clock: Clock,
     /// When Resource Graph last answered, in seconds since 1970; 0 before the first answer.
     pub reconciled_at: Cell<i64>,
+    /// Wakes those who hold messages of the queue: this hub ends.
+    pub stopping: Notify,
     /// The machines that are followed, by their [keys](key_of).
     pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
 }
@@ -73,6 +76,7 @@ impl Shared {
             metrics: Metrics::default(),
             clock: Clock::start(),
             reconciled_at: Cell::default(),
+            stopping: Notify::new(),
             machines: RefCell::default(),
             policy,
             store,

@@ -6,7 +6,6 @@
 //! is queried at the start and at intervals: for all open events, and then for followed events that
 //! were not among them.
 
-use std::collections::HashSet;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,13 +19,14 @@ use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, not_understood, tagged};
 use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Queue, QueueError, QueueMessage};
+use crate::confirm::{Confirmed, NAMED_MAX, Rows};
 use crate::dispatch::Dispatch;
 use crate::message::Kept;
-use crate::notice::{self, NoticeError, Notices};
+use crate::notice::{self, EventKey, Notice, NoticeError, Notices};
 use crate::shared::Shared;
 
 /// How many messages are processed at a time.
-const MESSAGES_AT_ONCE: usize = 512;
+pub const MESSAGES_AT_ONCE: u32 = 512;
 
 /// The pause before an empty queue is read again. A Preempt leaves 30 seconds.
 const EMPTY: Duration = Duration::from_secs(1);
@@ -46,12 +46,16 @@ const KEPT_TIME: Duration = Duration::from_secs(30);
 /// before it is over.
 const ACCESS_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// How many events one query names.
-const NAMED_MAX: usize = 200;
+/// How often to look for messages that need a row.
+const DOUBTS: Duration = Duration::from_millis(500);
 
 /// Reads the queue without end.
-pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<Dispatch>) {
-    let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
+pub async fn read_queue(
+    mut queue: Rc<Queue>,
+    identity: Identity,
+    dispatch: Rc<Dispatch>,
+    slots: Arc<Semaphore>,
+) {
     let mut problem = Problem::new("queue", "the queue");
     // Until then the hub could act for a machine whose own watcher acts.
     while !dispatch.knows_agents() {
@@ -97,7 +101,10 @@ pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<D
                     Ok(kept) => {
                         delete_once_kept(&queue, &dispatch, message, kept, INVISIBLE / 2).await;
                     }
-                    Err(why) => set_aside(&queue, &dispatch, &message, &why).await,
+                    Err(why) => tokio::select! {
+                        () = set_aside(&queue, &dispatch, &message, &why) => {}
+                        () = dispatch.shared.stopping.notified() => {}
+                    },
                 }
                 drop(slot);
             });
@@ -171,6 +178,7 @@ async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &QueueMessage, w
         journal.set_aside(&why.to_string(), content, clock.time_of_day().seconds());
         metrics.message("set-aside");
         if journal.sync().await {
+            dispatch.shared.store.renewed().await;
             queue.delete(message).await
         } else {
             Ok(())
@@ -186,9 +194,9 @@ fn queue_failed(dispatch: &Dispatch, why: &QueueError) {
     log::printable(&format!("warning: {why}"));
 }
 
-/// Deletes a message once its content is kept and in the audit file. Until it is kept, its time is
-/// renewed at this interval. While the audit file cannot be written, the message appears again and
-/// again.
+/// Deletes a message once its content is kept and in the audit file, and this hub's turn was renewed
+/// after that. Until then, its time is renewed at this interval, and it is given back if the hub
+/// stops. While the audit file cannot be written, the message appears again and again.
 async fn delete_once_kept(
     queue: &Queue,
     dispatch: &Dispatch,
@@ -198,13 +206,25 @@ async fn delete_once_kept(
 ) {
     let work = async {
         kept.wait().await;
-        dispatch.shared.journal.sync().await
+        let is_in_audit = dispatch.shared.journal.sync().await;
+        if is_in_audit {
+            dispatch.shared.store.renewed().await;
+        }
+        is_in_audit
     };
+    let stopping = dispatch.shared.stopping.notified();
+    tokio::pin!(stopping);
     tokio::pin!(work);
     let mut renewals = interval_at(Instant::now() + renew_every, renew_every);
     let is_in_audit = loop {
         let renewed = tokio::select! {
             is_in_audit = &mut work => break is_in_audit,
+            () = &mut stopping => {
+                if let Err(why) = queue.give_back(&mut message).await {
+                    queue_failed(dispatch, &why);
+                }
+                return;
+            }
             _ = renewals.tick() => queue.renew(&mut message).await,
         };
         if let Err(why) = renewed {
@@ -244,10 +264,10 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
     let subscriptions = dispatch.shared.config.subscriptions.clone();
     if subscriptions.len() == 1 {
         // A query for a single subscription without rights fails by itself.
-        dispatch.set_refused(HashSet::new());
+        dispatch.set_refused(Default::default());
         return;
     }
-    let mut refused = HashSet::new();
+    let mut refused = std::collections::HashSet::new();
     loop {
         for subscription in &subscriptions {
             match arm.query(std::slice::from_ref(subscription), ACCESS).await {
@@ -294,15 +314,19 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     }
     // An event that is announced meanwhile may be in no answer.
     let mut missing = dispatch.open_events();
-    let mut seen = ask_about(arm, dispatch, Events::Open).await?;
-    missing.retain(|key| !seen.keys.contains(key));
-    let named: Vec<_> = missing.iter().filter(|key| is_guid(key)).cloned().collect();
+    let mut seen = ask_about(arm, dispatch, Events::Open, true).await?;
+    missing.retain(|event| !seen.events.contains(event));
+    let named: Vec<_> = missing
+        .iter()
+        .filter(|event| is_guid(&event.id))
+        .map(|event| event.id.clone())
+        .collect();
     for ids in named.chunks(NAMED_MAX) {
-        let more = ask_about(arm, dispatch, Events::Named(ids)).await?;
-        seen.keys.extend(more.keys);
+        let more = ask_about(arm, dispatch, Events::Named(ids), true).await?;
+        seen.events.extend(more.events);
         seen.has_unreadable |= more.has_unreadable;
     }
-    missing.retain(|key| !seen.keys.contains(key));
+    missing.retain(|event| !seen.events.contains(event));
     // A row that cannot be read may belong to any of them.
     if !seen.has_unreadable {
         dispatch.absent(&missing, Instant::now());
@@ -310,20 +334,60 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     tags
 }
 
-/// The answer of Resource Graph: the keys of events, and whether some rows cannot be read.
-#[derive(Default)]
-struct GraphAnswer {
-    keys: HashSet<String>,
-    has_unreadable: bool,
+/// Lets single events be asked for: before their approval, and if only a message ends them.
+pub fn confirm_by(arm: &Arm, dispatch: &Rc<Dispatch>) {
+    let (arm, dispatch_weak) = (arm.clone(), Rc::downgrade(dispatch));
+    let ask = Box::new(move |ids: Vec<String>| {
+        let (arm, dispatch) = (arm.clone(), dispatch_weak.upgrade());
+        let answer = async move {
+            match dispatch {
+                Some(dispatch) => ask_about(&arm, &dispatch, Events::Named(&ids), false).await,
+                None => Ok(Rows::default()),
+            }
+        };
+        Box::pin(answer) as std::pin::Pin<Box<dyn Future<Output = _>>>
+    });
+    dispatch.shared.approvals.confirmations.ask_by(ask);
 }
 
-/// Queries events, and passes on the rows of each page.
+/// Asks for the rows of events that only a message ends or narrows, without end.
+pub async fn confirm_doubts(dispatch: Rc<Dispatch>) {
+    loop {
+        let doubted = dispatch.doubted(Instant::now());
+        let ask = |event: &EventKey| {
+            let (all, event) = (
+                dispatch.shared.approvals.confirmations.clone(),
+                event.clone(),
+            );
+            tokio::task::spawn_local(async move { all.confirm(event).await })
+        };
+        let (mut answered, mut absent) = (Vec::new(), Vec::new());
+        let questions: Vec<_> = doubted.iter().map(ask).collect();
+        for (event, question) in doubted.into_iter().zip(questions) {
+            match question.await {
+                Ok(Confirmed::Row) => answered.push(event),
+                Ok(Confirmed::Absent) => {
+                    answered.push(event.clone());
+                    absent.push(event);
+                }
+                // No answer says nothing.
+                Ok(Confirmed::Unreadable | Confirmed::Unanswered(_)) | Err(_) => {}
+            }
+        }
+        dispatch.doubts_answered(&answered, &absent, Instant::now());
+        sleep(DOUBTS).await;
+    }
+}
+
+/// Queries events, and passes on the rows of each page. `waits`: no faster than the machines keep
+/// them.
 async fn ask_about(
     arm: &Arm,
     dispatch: &Rc<Dispatch>,
     events: Events<'_>,
-) -> Result<GraphAnswer, ArmError> {
-    let mut answer = GraphAnswer::default();
+    waits: bool,
+) -> Result<Rows, ArmError> {
+    let mut answer = Rows::default();
     arm.query_each(
         &dispatch.shared.config.subscriptions,
         &events.query(),
@@ -332,11 +396,13 @@ async fn ask_about(
                 .map_err(|error| not_understood("answers with a row that", error))?;
             answer.has_unreadable |= !notices.problems.is_empty();
             answer
-                .keys
-                .extend(notices.notices.iter().map(|notice| notice.key.clone()));
-            // No faster than the machines are, but a machine whose state cannot be kept must not
-            // delay the notices of others.
-            let _ = timeout(KEPT_TIME, dispatch.deliver(notices).wait()).await;
+                .events
+                .extend(notices.notices.iter().map(Notice::event_key));
+            let kept = dispatch.deliver(notices);
+            if waits {
+                // A machine whose state cannot be kept must not delay the notices of others.
+                let _ = timeout(KEPT_TIME, kept.wait()).await;
+            }
             Ok(())
         },
     )
@@ -404,11 +470,13 @@ mod tests {
         let server = TestServer::start(move |connection| {
             let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
             while let Some(first) = lines.next() {
-                lines
-                    .by_ref()
-                    .take_while(|line| !line.is_empty())
-                    .for_each(drop);
-                let (status, body) = if first.starts_with("GET") {
+                let headers = lines.by_ref().take_while(|line| !line.is_empty());
+                let is_length =
+                    |line: &String| line.to_ascii_lowercase().starts_with("content-length:");
+                // A server refuses a request with two lengths.
+                let (status, body) = if headers.filter(is_length).count() > 1 {
+                    (400, "")
+                } else if first.starts_with("GET") {
                     (200, MESSAGES)
                 } else {
                     (204, "")
@@ -458,7 +526,10 @@ mod tests {
             };
             let deleted =
                 delete_once_kept(&queue, &dispatch, message, kept, Duration::from_millis(50));
-            tokio::join!(deleted, renewed_twice);
+            tokio::select! {
+                _ = async { tokio::join!(deleted, renewed_twice) } => {}
+                why = dispatch.shared.store.hold() => panic!("{why}"),
+            }
         });
         let seen = seen();
         let (last, renewals) = seen[1..].split_last().expect("requests");

@@ -32,7 +32,7 @@ use scheduled_events_gate::engine::{self, Engine, EngineError, OpenError, Revisi
 use scheduled_events_gate::store::{self, Invalid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::{Config, TAKE_OVER_AFTER};
@@ -51,6 +51,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// The pauses between attempts to write.
 pub const RETRY: Duration = Duration::from_millis(500);
+
+/// How long a renewal of the lease waits for others that want one, too.
+const RENEWAL_GATHER: Duration = Duration::from_millis(100);
 
 /// How often failing requests are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
@@ -213,6 +216,11 @@ pub struct Store {
     holder: RefCell<Option<Revision>>,
     take_over_after: Option<Duration>,
     last_beat: Cell<Instant>,
+    /// When the request for the last renewal was sent.
+    renewed: Cell<Instant>,
+    /// Wakes those who wait for a renewal, and asks for one.
+    renewal: Notify,
+    renewal_wanted: Notify,
     /// When a failed request was last logged.
     logged: Cell<Option<Instant>>,
     /// How many writes of machines' states have failed.
@@ -224,6 +232,9 @@ pub struct Store {
 struct Holder {
     writer: String,
     beat: u64,
+    /// Its `take_over_after`, in milliseconds: another hub waits at least for that long.
+    #[serde(default)]
+    take_over_after_ms: u64,
 }
 
 impl Store {
@@ -267,6 +278,9 @@ impl Store {
             holder: RefCell::default(),
             take_over_after,
             last_beat: Cell::new(Instant::now()),
+            renewed: Cell::new(Instant::now()),
+            renewal: Notify::new(),
+            renewal_wanted: Notify::new(),
             logged: Cell::default(),
             failures: Cell::default(),
             _lock: lock,
@@ -279,6 +293,7 @@ impl Store {
             return;
         };
         let (mut seen, mut since, mut has_said) = (None::<Option<Revision>>, Instant::now(), false);
+        let mut has_warned = false;
         loop {
             match self
                 .request(store::read::<Holder>(&*self.engine, HOLDER))
@@ -288,19 +303,34 @@ impl Store {
                     if seen.as_ref() != Some(&revision) {
                         (seen, since) = (Some(revision.clone()), Instant::now());
                     }
-                    if revision.is_none() || since.elapsed() >= patience {
-                        let next = Holder {
-                            writer: self.writer.clone(),
-                            beat: holder.beat + 1,
-                        };
+                    let others = Duration::from_millis(holder.take_over_after_ms);
+                    if revision.is_some()
+                        && !others.is_zero()
+                        && others != patience
+                        && !std::mem::replace(&mut has_warned, true)
+                    {
+                        log::line(&format!(
+                            "warning: `take_over_after` is {patience:?}, and that of the hub that works is {others:?}: set the same for \
+                             both; the longer one counts"
+                        ));
+                    }
+                    if revision.is_none() || since.elapsed() >= patience.max(others) {
+                        let next = self.as_holder(holder.beat + 1);
                         self.last_beat.set(Instant::now());
                         let written = self
                             .request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next))
                             .await;
-                        if let Ok(Swap::Done(revision)) = written {
-                            self.holder.replace(Some(revision));
-                            log::line("this hub works");
-                            return;
+                        match written {
+                            Ok(Swap::Done(revision)) => {
+                                self.holder.replace(Some(revision));
+                                log::line("this hub works");
+                                return;
+                            }
+                            // Another hub was faster.
+                            Ok(Swap::Conflict) => {}
+                            Err(why) => self.log_failure(&format!(
+                                "error: no hub works, and this one cannot take over: the store can be read, but not written: {why}"
+                            )),
                         }
                     } else if !std::mem::replace(&mut has_said, true) {
                         log::line("another hub works; standing by");
@@ -309,6 +339,32 @@ impl Store {
                 Err(why) => self.log_failure(&format!("warning: the store does not answer: {why}")),
             }
             sleep(patience / BEATS).await;
+        }
+    }
+
+    fn as_holder(&self, beat: u64) -> Holder {
+        let patience = self.take_over_after.unwrap_or_default();
+        Holder {
+            writer: self.writer.clone(),
+            beat,
+            take_over_after_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Waits until this hub's lease was renewed by a request that is later than this call: what was
+    /// kept before is where other hubs look, and none has taken over. It is renewed soon.
+    pub async fn renewed(&self) {
+        if self.take_over_after.is_none() {
+            return;
+        }
+        let begin = Instant::now();
+        loop {
+            let renewal = self.renewal.notified();
+            if self.renewed.get() > begin && self.has_turn() {
+                return;
+            }
+            self.renewal_wanted.notify_one();
+            renewal.await;
         }
     }
 
@@ -346,12 +402,16 @@ impl Store {
     /// this hub must stop, if it must. Writes of machines' states do not delay it, however many
     /// there are.
     async fn beat(&self, beat: u64, pause: Duration) -> Option<StoreError> {
-        let next = Holder {
-            writer: self.writer.clone(),
-            beat,
-        };
+        let next = self.as_holder(beat);
         loop {
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = async {
+                    self.renewal_wanted.notified().await;
+                    sleep(RENEWAL_GATHER).await;
+                } => {}
+            }
+            let sent = Instant::now();
             let expected = self.holder.borrow().clone();
             let why = match in_time(
                 pause,
@@ -362,6 +422,8 @@ impl Store {
                 Ok(Swap::Done(revision)) => {
                     self.holder.replace(Some(revision));
                     self.last_beat.set(Instant::now());
+                    self.renewed.set(sent);
+                    self.renewal.notify_waiters();
                     return None;
                 }
                 Ok(Swap::Conflict) => {

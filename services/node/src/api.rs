@@ -93,6 +93,11 @@ impl NodeApi {
         &self.name
     }
 
+    /// The client.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The pods of all namespaces.
     pub fn pods(&self) -> Api<Pod> {
         Api::all(self.client.clone())

@@ -4,10 +4,11 @@
 //! drain, [`record`] has the changes of the Node object, and [`conditions`] those of its conditions.
 //! [`event`] reads a hook's input, and [`name`] finds the node. [`api`] sends requests, and [`reporter`] those that people see;
 //! [`drain`] and [`uncordon`] are the two commands, and [`announce`] shows events for which nothing
-//! is drained.
+//! is drained. [`check`] is for the time before an event.
 
 pub mod announce;
 pub mod api;
+pub mod check;
 pub mod conditions;
 pub mod config;
 pub mod drain;

@@ -29,11 +29,11 @@ use tokio::task::JoinSet;
 use delivery::Delivery;
 use error::RelayError;
 use file::RelayFile;
-use trial::TrialResult;
 
 use scheduled_events_common::log;
 use scheduled_events_common::metadata;
 use scheduled_events_common::supervision::asked_to_stop;
+use scheduled_events_text::finding::Finding;
 
 /// How long requests in flight may take when the process is asked to end.
 const STOP_TIME: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ pub async fn run(file: &RelayFile) -> Result<(), RelayError> {
 ///
 /// # Errors
 /// A target's settings cannot be used.
-pub async fn test(file: &RelayFile) -> Result<Vec<TrialResult>, RelayError> {
+pub async fn test(file: &RelayFile) -> Result<Vec<Finding<String>>, RelayError> {
     trial::send_to_all(file, &machine_name(file).await).await
 }
 

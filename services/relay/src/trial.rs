@@ -3,11 +3,11 @@
 //! It is the announcement of an event and its end, as any other, since a target may show or open something only for those. Its
 //! description says that it is a test. Neither the audit file nor a saved position is used.
 
-use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::Printable;
+use scheduled_events_text::finding::Finding;
 use serde_json::json;
 
 use crate::audit::{Line, Position};
@@ -23,39 +23,27 @@ use scheduled_events_common::random::part_of;
 /// The description of the event.
 const ABOUT: &str = "A test of the relay of scheduled-events: nothing is announced.";
 
-/// What a target answered.
-#[derive(Debug)]
-pub struct TrialResult {
-    /// The target's name.
-    pub target: String,
-    /// What it did not accept, and why, for people.
-    pub failure: Option<String>,
-}
-
-impl fmt::Display for TrialResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = Printable(&self.target);
-        match &self.failure {
-            None => write!(f, "target {target}: accepted the message"),
-            Some(why) => write!(f, "target {target}: did not accept it: {}", Printable(why)),
-        }
-    }
-}
-
 /// Sends the message to each target, and returns what each answered, in their order.
 ///
 /// # Errors
 /// A target's settings cannot be used.
-pub async fn send_to_all(file: &RelayFile, machine: &str) -> Result<Vec<TrialResult>, RelayError> {
-    let mut results = Vec::new();
+pub async fn send_to_all(
+    file: &RelayFile,
+    machine: &str,
+) -> Result<Vec<Finding<String>>, RelayError> {
+    let mut findings = Vec::new();
     for config in &file.relay.targets {
-        let failure = send(config, file, machine).await?;
-        results.push(TrialResult {
-            target: config.name.get_ref().clone(),
-            failure,
+        let check = format!("target {}", Printable(config.name.get_ref()));
+        findings.push(match send(config, file, machine).await? {
+            None => Finding::ok(check, "accepted the message"),
+            Some(why) => Finding::fail(
+                check,
+                format!("did not accept the message: {why}"),
+                "correct the target, or let it accept messages of this machine",
+            ),
         });
     }
-    Ok(results)
+    Ok(findings)
 }
 
 async fn send(

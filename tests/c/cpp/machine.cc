@@ -62,6 +62,14 @@ void attempts_and_recovery() {
   host.serve({"a"}, "Reboot");
   const auto first = host.expect<se::step::prepare>();
   EXPECT(host.session.out_of_service_since() == host.now);
+  const auto waiting = host.session.waiting(host.now);
+  EXPECT(waiting.size() == 1 && waiting[0].event().id() == "a" && !waiting[0].until());
+  EXPECT(waiting[0].waits_for() == se::waits_for::preparation && waiting[0].attempt() == first.attempt);
+  EXPECT(waiting[0].since() == std::chrono::time_point_cast<std::chrono::seconds>(host.now));
+  EXPECT(waiting[0].decision().value().rule() == 1u && !waiting[0].by_last_call());
+  EXPECT(se::word(waiting[0].waits_for()) == "preparation");
+  host.session.set_time_of_day_ahead(std::chrono::seconds(5));
+  EXPECT(host.session.waiting(host.now)[0].since().value() == *waiting[0].since() + std::chrono::seconds(5));
   host.serve({"a", "b"}, "Redeploy");
   EXPECT(host.expect<se::step::cancel>().attempt == first.attempt);
   EXPECT(!host.session.step_json());
@@ -77,7 +85,9 @@ void attempts_and_recovery() {
   host.serve({}, "");
   const auto failing = host.expect<se::step::recover>();
   EXPECT(failing.own);
-  const std::string json = host.session.step_json().value();
+  const std::string json = host.session.step_json(nullptr, {"vm_0", "02aab8a4"}).value();
+  const std::string_view end = R"(,"machine":"vm_0","vm_id":"02aab8a4"})";
+  EXPECT(json.substr(json.size() - end.size()) == end);
   EXPECT(json.find(R"("event_id":"b","event_ids":["b","a"])") != std::string::npos);
   EXPECT((host.session.recovering() == std::vector<std::string>{"b", "a"}));
   EXPECT(host.session.recovered(failing.attempt, false, host.now) == se::answer::accepted);
@@ -103,7 +113,7 @@ void gate_and_other_machine() {
   EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::accepted);
   EXPECT(host.expect<se::step::post>().body == R"({"StartRequests":[{"EventId":"a"}]})");
 
-  options.last_call_seconds = 900;
+  options.last_call = se::last_call(std::chrono::minutes(15));
   struct host ungated(options);
   ungated.serve({"a"}, "Reboot");
   gate = ungated.expect<se::step::gate>();
@@ -132,8 +142,8 @@ void gate_and_other_machine() {
 void rules() {
   se::rule rule;
   rule.action = se::action::prepare;
-  rule.max_notice_seconds = 600;
-  rule.prepare_before_seconds = 60;
+  rule.max_notice = std::chrono::minutes(10);
+  rule.prepare_before = std::chrono::minutes(1);
   se::policy policy({rule});
   const auto document = se::document::parse(
       R"({"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm_0","vm_1"],)"

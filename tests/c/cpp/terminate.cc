@@ -1,6 +1,6 @@
-// The notification profiles of a scale set through scheduled_events_terminate.hpp.
+// The notification profiles of a scale set through scheduled_events.hpp.
 #include "expect.h"
-#include "scheduled_events_terminate.hpp"
+#include "scheduled_events.hpp"
 
 namespace se = scheduled_events;
 using std::chrono::minutes;

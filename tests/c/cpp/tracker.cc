@@ -35,7 +35,7 @@ void reports_changes_and_ignored_events() {
   std::vector<std::string> ids;
   const auto on_change = [&](se::change what, const se::tracked_event &event) {
     expect(what == se::change::scheduled, "the change");
-    ids.push_back(std::string(event.id()));
+    ids.push_back(event.id().str());
   };
   expect(tracker.observe(se::document::parse(many), {}, start, on_change) == 2, "two ids repeat after the first 64");
   expect(ids.size() == 66 && tracker.size() == 66, "66 events");

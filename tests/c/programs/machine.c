@@ -68,7 +68,7 @@ static schedev_step act_until(struct host *host, int64_t until) {
     case SCHEDEV_STEP_PROBLEM:
     case SCHEDEV_STEP_UNTRACKED:
     case SCHEDEV_STEP_LAST_CALL:
-      EXPECT(step.attempt == 0 && step.gate_phase == 0 && step.session == NULL);
+      EXPECT(step.attempt == 0 && step.gate_phase == 0 && !step.own);
       break;
     default:
       return step;
@@ -81,7 +81,7 @@ static schedev_step expect_step(struct host *host, uint32_t kind) {
   schedev_step step = act_until(host, host->now + 60000);
   EXPECT(step.kind == kind);
   EXPECT((step.attempt != 0) == (kind != SCHEDEV_STEP_POST));
-  EXPECT((step.session == host->session) == (kind == SCHEDEV_STEP_RECOVER && step.event.mine));
+  EXPECT(step.own == (kind == SCHEDEV_STEP_RECOVER && step.event.mine));
   return step;
 }
 
@@ -112,13 +112,13 @@ static bool in_service(const struct host *host) {
 static void expect_record(const schedev_step *step, const char *expected) {
   static char record[SCHEDEV_STEP_JSON_MAX_BYTES];
   size_t len = 0;
-  EXPECT(schedev_step_json(step, NULL, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(schedev_step_json(step, NULL, NULL, record, sizeof record, &len) == SCHEDEV_OK);
   EXPECT(strncmp(record, expected, strlen(expected)) == 0);
 }
 
 static bool has_record(const schedev_step *step) {
   size_t needed = 0;
-  schedev_status status = schedev_step_json(step, NULL, NULL, 0, &needed);
+  schedev_status status = schedev_step_json(step, NULL, NULL, NULL, 0, &needed);
   EXPECT(status == SCHEDEV_END || status == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
   return status != SCHEDEV_END;
 }
@@ -235,6 +235,82 @@ static void test_other_machine(void) {
   expect_record(&step, "{\"record\":\"recover\",\"event_id\":\"o\",\"event_ids\":[\"o\"],\"outcome\":null,");
   EXPECT(schedev_session_recovered(host.session, step.attempt, true, host.now, NULL) == SCHEDEV_OK &&
          !in_service(&host));
+}
+
+/* What the first event waits for. */
+static schedev_waiting waiting(const struct host *host) {
+  schedev_waiting waiting;
+  schedev_tracked_event event;
+  EXPECT(schedev_session_waiting(host->session, 0, host->now, &waiting) == SCHEDEV_OK);
+  EXPECT(schedev_session_event(host->session, 0, &event) == SCHEDEV_OK);
+  EXPECT(waiting.event.event_id.data == event.event_id.data);
+  return waiting;
+}
+
+static void test_waiting(void) {
+  static struct host host;
+  schedev_waiting shown = {.waits_for = 7};
+  schedev_session_config config = base();
+  begin(&host, &config, START);
+  EXPECT(schedev_session_waiting(host.session, 0, host.now, &shown) == SCHEDEV_END && shown.waits_for == 7);
+  host.body = DOCUMENT_OF("2", EVENT("a", "Reboot", ",\"NotBefore\":\"Sun, 13 Sep 2020 12:36:40 GMT\""));
+  schedev_step prepare = expect_step(&host, SCHEDEV_STEP_PREPARE);
+  shown = waiting(&host);
+  EXPECT(shown.waits_for == SCHEDEV_WAITS_FOR_PREPARATION && shown.has_attempt && shown.attempt == prepare.attempt);
+  EXPECT(shown.since_seconds == host.now / 1000 && !shown.has_until && !shown.by_last_call);
+  EXPECT(shown.has_decision && shown.decision.rule == 1 && shown.decision.action == SCHEDEV_ACTION_PREPARE);
+  EXPECT(schedev_session_waiting(host.session, 1, host.now, &shown) == SCHEDEV_END);
+
+  EXPECT(schedev_session_prepared(host.session, prepare.attempt, SCHEDEV_PREPARATION_FAILED, NULL) == SCHEDEV_OK);
+  shown = waiting(&host);
+  EXPECT(shown.waits_for == SCHEDEV_WAITS_FOR_PREPARATION && !shown.has_attempt && shown.attempt == 0);
+  EXPECT(shown.has_until && shown.until_seconds == host.now / 1000 + 5 && shown.since_seconds == 0);
+
+  /* All times are times of day. */
+  EXPECT(schedev_session_set_time_of_day_ahead(host.session, 60000) == SCHEDEV_OK);
+  EXPECT(waiting(&host).until_seconds == host.now / 1000 + 65);
+  EXPECT(strcmp(schedev_waits_for_word(shown.waits_for), "preparation") == 0);
+  EXPECT(strcmp(schedev_waits_for_word(99), "other") == 0);
+}
+
+/* NotBefore is a time of day: it comes sooner if the machine was suspended while the program's clock stood still. */
+static void test_time_of_day(void) {
+  static struct host host;
+  schedev_session_config config = base();
+  schedev_rule rule = {.action = SCHEDEV_ACTION_PREPARE, .prepare_before_seconds = 60, .has_prepare_before = true};
+  schedev_policy policy = SCHEDEV_POLICY_INIT;
+  policy.rules = &rule;
+  policy.rule_count = 1;
+  config.policy = &policy;
+  begin(&host, &config, START);
+  host.body = DOCUMENT_OF("2", EVENT("a", "Reboot", ",\"NotBefore\":\"Sun, 13 Sep 2020 12:36:40 GMT\""));
+  expect_nothing(&host, 10000);
+  schedev_waiting shown = waiting(&host);
+  EXPECT(shown.waits_for == SCHEDEV_WAITS_FOR_DUE_TIME && shown.until_seconds == START / 1000 + 540);
+  EXPECT(schedev_session_set_time_of_day_ahead(host.session, 530000) == SCHEDEV_OK);
+  (void)expect_step(&host, SCHEDEV_STEP_PREPARE);
+  EXPECT(host.now < START + 20000);
+}
+
+/* A policy that changes while an event waits: the next document is decided with it. */
+static void test_another_policy(void) {
+  static struct host host;
+  schedev_session_config config = base();
+  schedev_policy wrong = SCHEDEV_POLICY_INIT;
+  const schedev_policy *prepare = config.policy;
+  config.policy = NULL;
+  begin(&host, &config, START);
+  host.body = DOCUMENT_OF("2", EVENT("a", "Reboot", ""));
+  expect_nothing(&host, 3000);
+  EXPECT(waiting(&host).decision.reason == SCHEDEV_REASON_OBSERVING);
+  wrong.leader = 99;
+  EXPECT(schedev_session_set_policy(host.session, &wrong) == SCHEDEV_ERROR_ARGUMENT);
+  expect_nothing(&host, 3000);
+  EXPECT(schedev_session_set_policy(host.session, prepare) == SCHEDEV_OK);
+  ready(&host, expect_step(&host, SCHEDEV_STEP_PREPARE).attempt);
+  EXPECT(schedev_session_set_policy(host.session, NULL) == SCHEDEV_OK);
+  expect_nothing(&host, 3000); /* It is not approved any more. */
+  EXPECT(schedev_session_set_policy(NULL, prepare) == SCHEDEV_ERROR_NULL);
 }
 
 /* Every event that was seen Started is recovered from, if the configuration says so. */
@@ -458,6 +534,9 @@ int main(void) {
   test_change_of_type();
   test_recovery();
   test_other_machine();
+  test_waiting();
+  test_time_of_day();
+  test_another_policy();
   test_recover_all();
   test_gate();
   test_last_call();

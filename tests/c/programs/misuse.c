@@ -33,6 +33,12 @@ static void texts(void) {
   EXPECT(schedev_text_copy(plain, buffer, sizeof buffer, NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_text_copy(null, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_text_copy(broken, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_UTF8);
+  EXPECT(schedev_text_copy_printable(escaped, buffer, sizeof buffer, &needed) == SCHEDEV_OK && needed == 8);
+  EXPECT(strcmp(buffer, "a\xc3\xa9\\u{a}") == 0);
+  EXPECT(schedev_text_copy_printable(escaped, buffer, 7, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed == 8);
+  EXPECT(schedev_text_copy_printable(plain, buffer, 4, &needed) == SCHEDEV_OK && memcmp(buffer, plain.data, 4) == 0);
+  EXPECT(schedev_text_copy_printable(broken, buffer, sizeof buffer, &needed) == SCHEDEV_ERROR_UTF8);
+  EXPECT(schedev_text_copy_printable(none, NULL, 0, &needed) == SCHEDEV_OK && needed == 0);
   EXPECT(schedev_text_equal(escaped, "a\xc3\xa9\n", 4) && !schedev_text_equal(escaped, "a\xc3\xa9", 3));
   EXPECT(!schedev_text_equal(plain, "VM_0", 4) && schedev_text_equal_ignore_case(plain, "VM_0", 4));
   EXPECT(!schedev_text_equal(plain, NULL, 4) && schedev_text_equal(none, NULL, 0));
@@ -152,41 +158,6 @@ static void documents(void) {
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_END);
 }
 
-static void count_event(void *context, const schedev_event *event, const schedev_text *names, size_t count) {
-  int *shown = (int *)context;
-  schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
-  schedev_text name;
-  size_t one;
-  for (size_t i = 0; i < count; i++) {
-    EXPECT(schedev_event_next_resources(event, &cursor, &name, 1, &one) == SCHEDEV_OK);
-    EXPECT(name.data == names[i].data && name.len == names[i].len && name.escaped == names[i].escaped);
-  }
-  EXPECT((names == NULL) == (count == 0 && event->index == 1));
-  EXPECT(names == NULL || schedev_event_next_resources(event, &cursor, &name, 1, &one) == SCHEDEV_END);
-  EXPECT(event->index != 0 || count == SCHEDEV_CALLBACK_NAMES_MAX);
-  ++*shown;
-}
-
-static void parse_each(void) {
-#define SIXTEEN                                                                                                        \
-  "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\",\"m\",\"n\",7,\"o\",\"\\u0070\""
-  static const char body[] =
-      "{\"Events\":[{\"EventId\":\"x\",\"Resources\":[" SIXTEEN "]},{\"EventId\":\"y\",\"Resources\":["
-      "\"z\"," SIXTEEN "]},{},{\"EventId\":\"X\"}]}";
-  schedev_document document;
-  schedev_error error;
-  int shown = 0;
-  EXPECT(schedev_document_parse_each(body, sizeof body - 1, count_event, &shown, &document, &error) == SCHEDEV_OK);
-  EXPECT(shown == 3 && schedev_document_event_count(&document) == 2);
-  EXPECT(schedev_document_parse_each(body, sizeof body - 1, NULL, NULL, &document, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(body, sizeof body - 1, count_event, &shown, NULL, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(NULL, 1, count_event, &shown, &document, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(body, sizeof body - 2, count_event, &shown, &document, &error) ==
-         SCHEDEV_ERROR_PARSE);
-  EXPECT(error.kind == SCHEDEV_PARSE_ERROR_UNEXPECTED_END && shown == 6);
-  EXPECT(schedev_document_event_count(&document) == 2);
-}
-
 static void decisions(void) {
   schedev_document document;
   schedev_event event;
@@ -271,6 +242,7 @@ static void sessions(void) {
   schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
   schedev_session *session = NULL;
   schedev_step step;
+  schedev_waiting shown;
   schedev_response response = SCHEDEV_RESPONSE_INIT;
   schedev_tracked_event event;
   schedev_text id;
@@ -307,19 +279,24 @@ static void sessions(void) {
   EXPECT(schedev_session_saved(NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_session_repeat_answered(NULL) == SCHEDEV_ERROR_NULL && schedev_session_repeat_version(NULL).len == 0);
   EXPECT(schedev_session_advice_unseen_since(NULL, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_set_time_of_day_ahead(NULL, 0) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_waiting(NULL, 0, 0, &shown) == SCHEDEV_ERROR_NULL);
   for (size_t shift = 0; shift < 16; shift++) {
     EXPECT(schedev_session_init(memory + shift, size, &config, &session) == SCHEDEV_OK);
     EXPECT((unsigned char *)session >= memory + shift && (uintptr_t)session % 8 == 0);
   }
   EXPECT(schedev_session_next(session, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_waiting(session, 0, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_set_time_of_day_ahead(session, INT64_MIN) == SCHEDEV_OK);
+  EXPECT(schedev_session_waiting(session, 0, INT64_MIN, &shown) == SCHEDEV_END);
   memset(&step, 0, sizeof step);
-  EXPECT(schedev_step_json(NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_step_json(&step, NULL, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_END);
+  EXPECT(schedev_step_json(NULL, NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, NULL, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, NULL, NULL, 0, &needed) == SCHEDEV_END);
   step.kind = SCHEDEV_STEP_DECISION;
-  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_step_json(&step, NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_ARGUMENT);
   step.kind = SCHEDEV_STEP_UNTRACKED;
-  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 50);
+  EXPECT(schedev_step_json(&step, NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 50);
   EXPECT(schedev_session_next(session, INT64_MIN, &step) == SCHEDEV_OK);
   EXPECT(schedev_session_next(session, INT64_MAX, &step) == SCHEDEV_OK);
   response.http_status = 70000;
@@ -391,7 +368,6 @@ static void spot(void) {
 int main(void) {
   texts();
   documents();
-  parse_each();
   decisions();
   approvals();
   sessions();

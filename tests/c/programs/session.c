@@ -65,8 +65,8 @@ static void expect_record(const schedev_step *step, const char *expected) {
   char record[SCHEDEV_STEP_JSON_MAX_BYTES];
   size_t len = 0;
   size_t needed = 0;
-  EXPECT(schedev_step_json(step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
-  EXPECT(schedev_step_json(step, NULL, record, sizeof record, &len) == SCHEDEV_OK && len == needed &&
+  EXPECT(schedev_step_json(step, NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+  EXPECT(schedev_step_json(step, NULL, NULL, record, sizeof record, &len) == SCHEDEV_OK && len == needed &&
          strlen(record) == len);
   EXPECT(strncmp(record, expected, strlen(expected)) == 0);
   EXPECT(strncmp(record + strlen(expected), ",\"time\":\"2020-09-13T", 20) == 0);
@@ -176,13 +176,13 @@ static void test_whole_records(void) {
   answer(session, body, now, SCHEDEV_OUTCOME_DOCUMENT);
   step = next(session, &now);
   EXPECT(step.kind == SCHEDEV_STEP_CHANGE);
-  EXPECT(schedev_step_json(&step, &document, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(schedev_step_json(&step, &document, NULL, record, sizeof record, &len) == SCHEDEV_OK);
   EXPECT(strstr(record,
                 "\"event_id\":\"a-1\",\"event_type\":\"Preempt\",\"event_status\":\"Scheduled\","
                 "\"resource_type\":\"VirtualMachine\",\"resources\":[\"vm_0\",\"b\\u0007\"],\"not_before\":null,"
                 "\"description\":\"Evicted\",\"event_source\":\"Platform\",\"duration_in_seconds\":null,"
                 "\"mine\":true,") != NULL);
-  EXPECT(schedev_step_json(&step, &other, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(schedev_step_json(&step, &other, NULL, record, sizeof record, &len) == SCHEDEV_OK);
   EXPECT(strstr(record, "\"event_id\":\"a-1\"") != NULL && strstr(record, "\"description\":null") != NULL);
   EXPECT(schedev_document_find(&document, step.event.event_id, &event) == SCHEDEV_OK);
   EXPECT(schedev_text_equal(event.description, "Evicted", 7) && event.event_id.escaped);
@@ -197,7 +197,7 @@ static void test_whole_records(void) {
     }
   }
   EXPECT(prepared == 1);
-  EXPECT(schedev_step_json(&step, &document, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(schedev_step_json(&step, &document, NULL, record, sizeof record, &len) == SCHEDEV_OK);
   EXPECT(strstr(record, "\"kind\":\"unreadable-time\",\"line\":2,\"column\":62,") != NULL);
 }
 

@@ -10,6 +10,7 @@ mod rest;
 
 use core::fmt::{self, Write};
 use core::hint::black_box;
+use core::time::Duration;
 
 use scheduled_events_core::api_version::{self, Feature};
 use scheduled_events_core::record::{
@@ -30,7 +31,7 @@ use scheduled_events_core::{
     GateAnswer, Incarnation, LastCall, Leader, MAX_RULES, Member, NotBefore, ParseError,
     ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report,
     RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError,
-    SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules, TrackedEvent,
+    SnapshotError, SourceKind, StartRequests, Step, Text, TickClock, TooManyRules, TrackedEvent,
     TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
@@ -398,6 +399,9 @@ fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: 
         .iter()
         .for_each(reach);
     EXAMPLES.iter().for_each(reach);
+    for record in EXAMPLES {
+        reach(shown(record));
+    }
     for kind in KINDS {
         kind.members().for_each(reach);
     }
@@ -513,6 +517,9 @@ fn the_times(text: &str, number: i64) {
         millis.plus(u32::MAX),
         millis.seconds(),
         millis.millis_since(UnixMillis(number)),
+        millis.checked_add(black_box(Duration::MAX)),
+        millis + black_box(Duration::from_millis(1)),
+        TickClock::new(millis, black_box(7)).now(black_box(3)),
     ));
 }
 
@@ -658,7 +665,9 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
                     EventMembers::from_tracked(event).with_newest(newest)
                 });
                 let record = Record::from_report(&report, Some(input)).at(UnixSeconds(number));
-                reach(record.of_machine(black_box(Some("vm")), black_box(None)));
+                let record = record.of_machine(black_box(Some("vm")), black_box(None));
+                reach(shown(&record));
+                reach(record);
             }
             other => reach(other),
         }

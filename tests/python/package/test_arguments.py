@@ -2,6 +2,8 @@
 
 import json
 import logging
+import pickle
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -285,6 +287,69 @@ def test_what_the_interpreter_refuses_has_the_package_s_base(call: "Any", error:
     with pytest.raises(se.Error) as caught:
         call()
     assert type(caught.value) is error, caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("action", lambda: se.Rule(5)),  # type: ignore[arg-type]
+        ("event", lambda: se.Rule("hold", event=5)),  # type: ignore[arg-type]
+        ("source", lambda: se.Rule("hold", source=5)),  # type: ignore[arg-type]
+        ("scope", lambda: se.Rule("hold", scope="X")),  # type: ignore[arg-type]
+        ("max_duration", lambda: se.Rule("hold", max_duration="x")),
+        ("min_notice", lambda: se.Rule("hold", min_notice=-1)),
+        ("rules", lambda: se.Policy(None)),  # type: ignore[arg-type]
+        ("leader", lambda: se.Policy(leader=5)),  # type: ignore[arg-type]
+        ("take_over_after", lambda: se.Policy(leader={"mode": "rank", "take_over_after": "x"})),
+        ("text", lambda: se.Policy.from_toml(b"")),  # type: ignore[arg-type]
+        ("path", lambda: se.Policy.from_file(5)),  # type: ignore[arg-type]
+        ("now", lambda: se.Policy.sample().decide(se.parse(DOCUMENT).events[0], VM, "x")),  # type: ignore[arg-type]
+        ("vm_names", lambda: se.Tracker(5)),  # type: ignore[arg-type]
+        ("vm_names", lambda: se.parse(DOCUMENT).concerns(5)),  # type: ignore[arg-type]
+        ("event_id", lambda: se.Session().prepared(5)),  # type: ignore[arg-type]
+        ("policy", lambda: se.Session(policy=5)),  # type: ignore[arg-type]
+        ("last_call", lambda: se.Session(last_call=5.5)),  # type: ignore[arg-type]
+        ("prepare_retries", lambda: se.Session(prepare_retries=-1)),
+        ("body", lambda: se.Session().on_response(200, [1])),  # type: ignore[arg-type]
+        ("cause", lambda: se.Session().on_failure("late")),  # type: ignore[arg-type]
+        ("answer", lambda: se.Session().gate_answered(ID, "maybe")),  # type: ignore[arg-type]
+        ("data", lambda: se.parse(5)),  # type: ignore[arg-type]
+        ("resource_id", lambda: se.acknowledge_request("x", ID)),
+        ("events", lambda: se.start_requests(7)),  # type: ignore[arg-type]
+        ("events", lambda: se.Client().approve([])),
+        ("scenario", lambda: se.replay("no-such")),
+        ("speed", lambda: se.replay("preempt", speed="x")),  # type: ignore[arg-type]
+        ("faults", lambda: se.replay("preempt", faults="empty")),
+        ("faults", lambda: se.replay("preempt", faults=["no-such"])),
+        ("listen", lambda: se.replay("preempt", listen="x")),
+        ("newest_api_version", lambda: se.replay("preempt", newest_api_version="x")),
+        ("endpoint", lambda: se.Client(5)),  # type: ignore[arg-type]
+        ("timeout", lambda: se.Client(timeout="5s")),  # type: ignore[arg-type]
+        ("vm_names", lambda: se.Client(vm_names=7)),  # type: ignore[arg-type]
+        ("user_agent", lambda: se.Client(user_agent="a\nb")),
+        ("retries", lambda: se.Client(retries="x")),  # type: ignore[arg-type]
+        ("trace", lambda: se.Client(trace=print)),  # type: ignore[arg-type]
+        ("policy", lambda: se.Client().watch(5)),  # type: ignore[arg-type]
+        ("prepare", lambda: se.Client().watch(prepare=lambda: 0)),  # type: ignore[misc,arg-type]
+        ("last_call", lambda: se.Client().watch(last_call="x")),
+        ("interval", lambda: se.Client().watch(interval="x")),  # type: ignore[arg-type]
+        ("interval", lambda: se.Client().watch(interval=0.1)),
+        ("max_polls", lambda: se.Client().watch(max_polls=-1)),
+        ("state", lambda: se.Client().watch(state=5)),  # type: ignore[arg-type]
+        ("until_idle", lambda: se.Client().watch(until_idle="x")),  # type: ignore[arg-type]
+    ],
+)
+def test_an_error_names_the_argument(name: str, call: "Any") -> None:
+    with pytest.raises(se.Error) as caught:
+        call()
+    assert name in re.findall(r"\w+", str(caught.value))
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+def test_an_error_keeps_the_notes_of_its_users() -> None:
+    error = se.ConfigError("a problem")
+    error.add_note("seen at start")
+    assert (str(error), error.__notes__) == ("a problem", ["seen at start"])
 
 
 def test_a_document_has_no_member_with_a_lone_surrogate(document: se.Document, event: se.Event) -> None:

@@ -1,6 +1,7 @@
 """The package as a whole: names, the command, the examples, the pages, the fixture, subinterpreters and forks."""
 
 import importlib.metadata
+import importlib.util
 import re
 import subprocess
 import sys
@@ -37,6 +38,17 @@ def test_public_names_are_documented_and_the_version_is_the_workspace_s() -> Non
     assert {"LICENSE-APACHE", "LICENSE-MIT"} <= {file.name for file in files}
     for error in (se.ParseError, se.EndpointError, se.PolicyError, se.ConfigError, se.StateError, se.SnapshotError):
         assert issubclass(error, se.Error)
+
+
+def test_spot_is_imported_at_first_use(environment: "dict[str, str]") -> None:
+    script = """
+import sys, scheduled_events as se
+assert "scheduled_events.spot" not in sys.modules
+assert se.spot.Phase.PROCESSING.next("notice") == "evicted"
+assert se.spot is sys.modules["scheduled_events.spot"]
+"""
+    done = run("-c", script, environment=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_asyncio_is_imported_at_first_use(environment: "dict[str, str]") -> None:
@@ -104,8 +116,8 @@ def test_the_samples_are_shorter_than_microsoft_s() -> None:
 
 def test_every_example_is_tested() -> None:
     tested = {"sample_2017", "sample_2020", "drain", "asyncio_service", "drop_in"}
-    # test_coming_from.py has that of event_hub.
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "event_hub"}
+    # test_coming_from.py has that of event_hub, and test_clients.py that with threads.
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "event_hub", "threaded_service"}
 
 
 def blocks(page: str) -> "list[str]":
@@ -134,7 +146,9 @@ def prints(command: "list[str]", environment: "dict[str, str]", beginning: str) 
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, own_client, outside, following, testing, stepping, reading = blocks("docs/program/python.md")
+    watching, draining, own_client, outside, following, testing, judging, stepping, reading = blocks(
+        "docs/program/python.md"
+    )
     assert blocks("py/README.md") == [watching]
     worker, states = blocks("docs/use/spot.md")
     compile(worker, "sum.py", "exec")  # cli/tests/suite/run/guide_worker.rs runs it
@@ -156,6 +170,10 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+    done = run("-c", judging, environment=environment)
+    # A watcher logs the fault.
+    assert (done.returncode, done.stderr) == (0, "poll failed: status 503 (Service Unavailable)\n")
+    assert done.stdout.splitlines()[:2] == ["True", "passed"], done.stdout
     done = run("-c", stepping, environment=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Started\n", "")
     message = ROOT / "tests/corpus/notifications/cloud-event.json"
@@ -173,13 +191,43 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     assert names["json"].loads('{"Events":[]}')["Events"] == []
 
 
+def test_the_pages_agree_on_the_pythons_that_the_wheel_ran_on() -> None:
+    ran = [
+        re.findall(r"3\.9 to 3\.\d+", (ROOT / f"docs/{page}.md").read_text())
+        for page in ("program/python", "inside/releasing")
+    ]
+    assert len(ran[0]) == 1
+    assert ran[0] == ran[1]
+
+
 def test_the_page_of_the_api_is_what_the_stubs_have() -> None:
     program = ROOT / "tests/docs/python_api.py"
     subprocess.run([sys.executable, str(program), "--check"], check=True)
 
 
+def test_every_entry_of_the_page_of_the_api_has_a_text() -> None:
+    page = (ROOT / "docs/program/python-api.md").read_text()
+    entries = re.findall(r"^- (.*)$", page, re.MULTILINE)
+    assert [entry for entry in entries if not re.fullmatch(r"`[^`]+`: \S.*", entry)] == []
+    sections = re.split(r"^###? ", page, flags=re.MULTILINE)[1:]
+    assert [
+        section for section in sections if not re.search(r"^[A-Z].*\.", section.partition("\n")[2], re.MULTILINE)
+    ] == []
+    names = {section.partition("\n")[0].split("`")[1] for section in sections if section.startswith("`")}
+    assert names >= {name for name in se.__all__ if isinstance(getattr(se, name), type)} - {"JSONDecodeError"}
+    # Private names mean nothing to a reader.
+    assert re.findall(r"\b_[A-Za-z]\w+", re.sub(r"`[A-Z_]+='.*", "", page)) == []
+    spec = importlib.util.spec_from_file_location("python_api", ROOT / "tests/docs/python_api.py")
+    assert spec is not None
+    assert spec.loader is not None
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    with pytest.raises(ValueError, match="size has no text"):
+        writer.item("size", "")
+
+
 def test_the_fixture_serves_a_scenario(scheduled_events_replay: Any) -> None:
-    url = scheduled_events_replay("preempt", speed=60, vm_name="spot_3")
+    url = scheduled_events_replay("preempt", speed=60, vm_name="spot_3", verdict=False)
     assert se.Client(url).vm_name() == "spot_3"
     (server,) = scheduled_events_replay.servers
     (request,) = server.requests()
@@ -253,8 +301,6 @@ try:
     import scheduled_events
 except ImportError as error:
     print("refused:", error, flush=True)
-else:
-    print("served:", scheduled_events.parse(b'{"Events":[]}'), flush=True)
 """)
 assert error is None, error
 interpreters.destroy(inner)
@@ -263,7 +309,9 @@ print(scheduled_events.parse(b'{"Events":[]}'))
     done = run("-c", script, environment=environment)
     assert done.returncode == 0, done.stderr
     inner, outer = done.stdout.splitlines()
-    assert inner.startswith(("refused: ", "served: <Document"))
+    # PyO3 refuses it for this reason on some versions, and this package on the others.
+    assert inner.startswith("refused: ")
+    assert "one interpreter in a process" in inner or "does not support loading in subinterpreters" in inner
     assert outer == "<Document incarnation=None events=0>"
 
 

@@ -21,7 +21,7 @@ MORE = {"decision": ["act_from"], "poll-failed": ["repeated"], "problem": ["offs
 
 
 SOURCE = (ROOT / "py/python/scheduled_events/_records.py").read_text("utf-8")
-STEPS = ["Get", "Post", "Wait", "Cancel", "Report", "PrepareDue", "GateDue", "RecoverDue"]
+STEPS = ["Get", "Post", "Wait", "Cancel", "Report", "PrepareDue", "GateDue", "RecoverDue", "Waiting"]
 
 
 def declared(name: str) -> "dict[str, str | None]":
@@ -73,8 +73,12 @@ def test_a_class_has_a_real_signature_and_help_for_each_field(name: str) -> None
 
 
 def test_the_words_that_type_checkers_know_are_core_s() -> None:
-    for source, name in (("core/src/tracker/change.rs", "_ChangeWord"), ("core/src/session/gate.rs", "_GateWord")):
-        words = set(re.findall(r'=> "([a-z-]+)"', (ROOT / source).read_text("utf-8")))
+    for source, name in (
+        ("core/src/tracker/change.rs", "_ChangeWord"),
+        ("core/src/session/gate.rs", "_GateWord"),
+        ("core/src/session/waiting.rs", "_WaitsFor"),
+    ):
+        words = set(re.findall(r'^    \w+ => "([a-z-]+)"', (ROOT / source).read_text("utf-8"), re.MULTILINE))
         (stubbed,) = re.findall(rf"^ +{name}: TypeAlias = Literal\[([^]]*)\]", SOURCE, re.MULTILINE)
         assert set(re.findall(r'"([a-z-]+)"', stubbed)) == words
 
@@ -124,3 +128,20 @@ def test_events_and_documents_have_records_too(event: se.Event, document: se.Doc
     ]
     assert event.to_dict()["mine"] is None
     assert list(document.to_dict().items()) == list(by_kind["document"].items())
+
+
+def test_a_record_is_short_as_text_and_whole_as_its_repr() -> None:
+    moment = datetime(2022, 4, 11, 22, 26, 58, tzinfo=timezone.utc)
+    change = se.Change(
+        "scheduled", "a", "Freeze", "Scheduled", "VirtualMachine", ("vm_0",) * 200, moment, "x" * 500, mine=True
+    )
+    assert (
+        str(change)
+        == "Change(change='scheduled', event_id='a', event_type='Freeze', not_before=2022-04-11 22:26:58+00:00)"
+    )
+    assert str(se.Report(change)) == f"Report(record={change})"
+    assert len(repr(change)) > 500
+    assert str(se.Approval(("a",), 200, (se.EventRecord("a"),))) == "Approval(event_ids=('a',), status=200)"
+    assert str(se.PollFailed("timeout", 1000)) == "PollFailed(cause='timeout', retry_in_ms=1000)"
+    # Text from outside does not act on a terminal.
+    assert "\x1b" not in str(se.Change("scheduled", "\x1b[31m"))

@@ -2,10 +2,10 @@
 
 import doctest
 import itertools
+import sys
 
 import pytest
 
-from scheduled_events import spot
 from scheduled_events.spot import Phase, Signal
 
 
@@ -30,4 +30,4 @@ def test_every_pair_of_phase_and_signal_is_known():
 
 
 def test_the_examples_of_the_module_run():
-    assert doctest.testmod(spot) == (0, 2)
+    assert doctest.testmod(sys.modules["scheduled_events.spot"]) == (0, 2)

@@ -31,7 +31,7 @@ def event(event_id: str, **members: Any) -> "dict[str, Any]":
 class Machine:
     """Drives a session with documents and a clock of its own. Requests succeed at once."""
 
-    def __init__(self, policy: se.Policy = PREPARE, **options: Any) -> None:
+    def __init__(self, policy: "se.Policy | str" = PREPARE, **options: Any) -> None:
         self.options = {"policy": policy, "vm_names": VM, "seed": 1, **options}
         self.session = se.Session(**self.options)
         self.now: float = START
@@ -79,6 +79,46 @@ def only(kind: Any, steps: "list[Any]") -> Any:
 
 def has(kind: Any, steps: "list[Any]") -> bool:
     return any(isinstance(step, kind) for step in steps)
+
+
+def test_what_an_event_waits_for() -> None:
+    machine = Machine()
+    (due,) = [step for step in machine.serve(event("a")) if isinstance(step, se.PrepareDue)]
+    (waiting,) = machine.session.waiting(machine.now)
+    assert (waiting.event_id, waiting.waits_for, waiting.attempt) == ("a", "preparation", due.attempt)
+    since = datetime.fromtimestamp(int(machine.now), timezone.utc)
+    assert (waiting.since, waiting.until, waiting.last_call) == (since, None, False)
+    assert (waiting.action, waiting.rule, waiting.reason) == (se.Action.PREPARE, 1, "a rule matches")
+    assert waiting.event.event_id == "a"
+    machine.session.prepared("a", False)
+    (failed,) = machine.session.waiting(machine.now)
+    assert (failed.since, failed.until, failed.attempt) == (None, since + timedelta(seconds=5), None)
+    assert pickle.loads(pickle.dumps(failed)) == failed
+
+
+def test_another_policy_decides_the_next_document() -> None:
+    machine = Machine("observe")
+    assert not any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+    machine.session.set_policy(PREPARE)
+    assert any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+    with pytest.raises(se.PolicyError):
+        machine.session.set_policy("no such policy")
+
+
+@pytest.mark.parametrize("ahead", [840, 840.0, timedelta(minutes=14)])
+def test_a_start_is_a_time_of_day(ahead: "float | timedelta") -> None:
+    machine = Machine(se.Policy([se.Rule("prepare", prepare_before=60)]))
+    assert not any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+    (waiting,) = machine.session.waiting(machine.now)
+    assert (waiting.waits_for, waiting.until) == ("due-time", moment(840))
+    machine.session.set_time_of_day_ahead(ahead)
+    assert any(isinstance(step, se.PrepareDue) for step in machine.serve(event("a")))
+
+
+@pytest.mark.parametrize("ahead", [float("nan"), "soon", None])
+def test_what_is_no_length_of_time_is_refused(ahead: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        se.Session().set_time_of_day_ahead(ahead)
 
 
 def test_two_overlapping_prepared_events_are_recovered_from_once() -> None:

@@ -232,8 +232,13 @@ fn serve(scenario: &str) -> Server {
     let speed = if scenario == "preempt" { 5.0 } else { 60.0 };
     let scenario =
         Scenario::builtin(scenario).unwrap_or_else(|| panic!("no scenario {scenario:?}"));
-    let server =
-        Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM)).expect("a port");
+    let server = Server::start(
+        ServerConfig::new(scenario)
+            .speed(speed)
+            .vm_name(VM)
+            .without_verdict(),
+    )
+    .expect("a port");
     let url = server.url();
     eventually("the event", || {
         (run_program(&["wait", "--endpoint", &url, "--timeout", "30s"]).code == Some(0))

@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 41] = [
+const OTHERS: [(&str, &str); 40] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -124,13 +124,12 @@ const OTHERS: [(&str, &str); 41] = [
     ("cli/src/look/status.rs", "the output of `status`"),
     ("cli/src/rehearse.rs", "the output of `doctor --rehearse`"),
     ("cli/src/doctor/files.rs", "the output of `doctor`"),
-    ("cli/src/doctor/finding.rs", "the output of `doctor`"),
+    ("cli/src/doctor/fleet.rs", "the output of `doctor`"),
     ("cli/src/doctor/hooks.rs", "the output of `doctor`"),
     ("cli/src/doctor/policy.rs", "the output of `doctor`"),
     ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
     ("cli/src/doctor/service.rs", "the output of `doctor`"),
     ("cli/src/doctor/others.rs", "the output of `doctor`"),
-    ("cli/src/output/table.rs", "the output of `list`"),
     (
         "cli/src/operate/simulate_eviction.rs",
         "the output of commands for operators",
@@ -151,7 +150,7 @@ const OTHERS: [(&str, &str); 41] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 29] = [
+const NO_MESSAGES: [&str; 28] = [
     "…. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
     "none: there is no --audit FILE, or nothing in it",
     " (mode …, of user …)",
@@ -178,7 +177,6 @@ const NO_MESSAGES: [&str; 29] = [
     "invalid type: map, expected a sequence",
     "listening on … as … ",
     "control plane at … ",
-    " …: …; … kept, … broken, … with a warning, … did not apply ",
     "…; the last poll failed: …",
     "… (times in UTC)… ",
 ];

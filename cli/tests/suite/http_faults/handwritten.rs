@@ -45,6 +45,7 @@ fn polls_until_the_service_is_reachable() {
     run.wait_for_stderr("warning: poll failed: connection failed");
     let scenario = Scenario::parse(FREEZE).expect("a scenario");
     let config = ServerConfig::new(scenario)
+        .without_verdict()
         .speed(60.0)
         .vm_name(VM)
         .listen(address);

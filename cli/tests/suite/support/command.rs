@@ -255,6 +255,15 @@ impl Run {
         Self::start(command(&all))
     }
 
+    /// Limits the size of the files that the command writes, or lifts the limit.
+    #[cfg(unix)]
+    pub fn limit_file_size(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args([format!("--pid={}", self.id()), format!("--fsize={limit}:")]);
+        assert!(wait::output(&mut prlimit).status.success());
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

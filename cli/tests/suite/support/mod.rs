@@ -202,7 +202,10 @@ pub fn play(scenario: &str, faults: &[&str]) -> Server {
 /// The same, this many times faster than real time.
 pub fn play_at(speed: f64, scenario: &str, faults: &[&str]) -> Server {
     let scenario = Scenario::parse(scenario).unwrap_or_else(|error| panic!("{error}\n{scenario}"));
-    let config = ServerConfig::new(scenario).speed(speed).vm_name(VM);
+    let config = ServerConfig::new(scenario)
+        .speed(speed)
+        .vm_name(VM)
+        .without_verdict();
     let config = faults.iter().fold(config, |config, fault| {
         config.fault(fault.parse().expect(fault))
     });

@@ -1,16 +1,15 @@
 //! The verdict on clients: it detects the habits of real ones in imitations, and this project's own
 //! client is clean under every fault.
 //!
-//! - `habits` runs the imitations of `clients.py`, each through `replay SCENARIO --report FILE --
-//!   COMMAND`.
+//! - `table` runs the wrong and the right clients of `clients.py`, at three speeds.
 //! - `own_client` runs `watch` under every fault of the replay server.
 //! - `service`: the verdict on a service, by a capture of its answers.
 //! - `reports` checks the files: `JUnit` XML with a parser of its own, NDJSON, HTML.
 
-mod habits;
 mod own_client;
 mod reports;
 mod service;
+mod table;
 
 use std::fs;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The report's files.
 
 use super::*;
-use crate::support::{PROGRAM, run, wait};
+use crate::support::{PROGRAM, quoted, run, wait};
 
 /// Checks a `JUnit` file as Python's parser reads it, by the rules that the schemas of Jenkins and
 /// of Ant have in common.
@@ -33,7 +33,7 @@ for number, suite in enumerate(root):
         assert len(case) <= 1 and all(child.tag in ("failure", "skipped", "system-out") for child in case)
         for failure in case.findall("failure"):
             assert failure.get("message") and failure.get("type") == case.get("name")
-            assert "docs/inside/wire.md, section " in failure.text, failure.text
+            assert case.get("name") == "exit-status" or "docs/inside/wire.md, section " in failure.text, failure.text
     for item in suite.find("properties"):
         assert item.tag == "property" and item.get("name") and item.get("value") is not None
 assert counts(root, total) == total, (root.attrib, total)
@@ -75,10 +75,9 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
     );
     assert!(output.status.success(), "{stderr}\n{text}");
     let lines: Vec<_> = stdout.lines().collect();
-    let rules = scheduled_events_replay::verdict::Rule::ALL
-        .len()
-        .to_string();
-    assert_eq!(lines[..2], [rules.as_str(), "3"], "{stdout}");
+    // The rules, and the exit status.
+    let cases = (scheduled_events_replay::verdict::Rule::ALL.len() + 1).to_string();
+    assert_eq!(lines[..2], [cases.as_str(), "3"], "{stdout}");
     assert!(
         lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"),
         "{stdout}"
@@ -171,6 +170,52 @@ fn a_report_that_does_not_fit_on_the_disk_is_named() {
 }
 
 #[test]
+fn a_client_that_crashed_has_failed_in_every_report() {
+    let folder = Folder::new();
+    let replay = |client: &str, format: &str| {
+        let report = folder.path(&format!("report.{format}"));
+        let code = if client.contains("exit 3") { 3 } else { 0 };
+        let client = format!("{} list; {client}", quoted(PROGRAM));
+        let all = [
+            "replay", "preempt", "--report", &report, "--", "sh", "-c", &client,
+        ];
+        let stdout = run(&all).with_code(code).stdout;
+        (stdout, fs::read_to_string(&report).expect("a report"))
+    };
+    let (stdout, xml) = replay("exit 3", "xml");
+    let text = "the command ended with exit status: 3";
+    assert!(stdout.contains("WestNO_0: not clean; "), "{stdout}");
+    assert!(
+        stdout.contains(&format!("  broken exit-status: {text}\n")),
+        "{stdout}"
+    );
+    assert!(xml.contains("failures=\"1\" errors=\"0\""), "{xml}");
+    let case = format!("<failure message=\"{text}\" type=\"exit-status\"/>");
+    assert!(xml.contains(&case), "{xml}");
+    let (_, lines) = replay("exit 3", "ndjson");
+    assert!(lines.contains("\"clean\":false"), "{lines}");
+    let line = format!(
+        "{{\"report\":\"exit\",\"machine\":\"WestNO_0\",\"outcome\":\"failed\",\"code\":3,\"message\":\"{text}\"}}\n"
+    );
+    assert!(lines.contains(&line), "{lines}");
+    let (_, html) = replay("exit 3", "html");
+    assert!(
+        html.contains("WestNO_0 ended with a failure") && html.contains(text),
+        "{html}"
+    );
+
+    let (stdout, xml) = replay("exit 0", "xml");
+    assert!(
+        stdout.contains("  kept exit-status: the command ended with exit status: 0\n"),
+        "{stdout}"
+    );
+    assert!(
+        xml.contains("name=\"exit-status\"") && xml.contains("failures=\"0\""),
+        "{xml}"
+    );
+}
+
+#[test]
 fn a_command_s_exit_code_is_passed_on() {
     for code in [0, 7] {
         let finished = run(&[
@@ -210,8 +255,9 @@ fn without_a_command_the_report_is_written_at_a_signal() {
     replay.terminate();
     replay.finish().with_code(0);
     let text = fs::read_to_string(&report).expect("a report");
+    // `list` was shown no event, so nothing was tested.
     assert!(
-        text.starts_with("{\"report\":\"client\",\"machine\":\"WestNO_0\",\"scenario\":\"preempt\",\"clean\":true,"),
+        text.starts_with("{\"report\":\"client\",\"machine\":\"WestNO_0\",\"scenario\":\"preempt\",\"clean\":false,"),
         "{text}"
     );
 }

@@ -7,7 +7,7 @@ use scheduled_events_replay::{Fault, Scenario, Server, ServerConfig};
 use serde_json::Value;
 
 use super::*;
-use crate::support::{Terminal, run, run_with_input, together};
+use crate::support::{Terminal, eventually, run, run_with_input, together};
 
 /// An event with a notice as documented, which takes some seconds once it is approved.
 const REBOOT: &str = r#"
@@ -26,7 +26,9 @@ const REBOOT: &str = r#"
 const NAME: &str = "Secret_3";
 
 fn serve(faults: &[&str]) -> Server {
-    let config = ServerConfig::new(Scenario::parse(REBOOT).expect("a scenario")).vm_name(NAME);
+    let config = ServerConfig::new(Scenario::parse(REBOOT).expect("a scenario"))
+        .vm_name(NAME)
+        .without_verdict();
     let fault = |text: &&str| text.parse::<Fault>().expect("a fault");
     let config = faults.iter().map(fault).fold(config, ServerConfig::fault);
     Server::start(config).expect("a port")
@@ -54,6 +56,30 @@ fn exchanges(file: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect(line))
         .collect()
+}
+
+#[test]
+fn a_capture_on_a_full_disk_says_what_it_lacks() {
+    let folder = Folder::new();
+    let file = folder.path("capture");
+    let server = serve(&[]);
+    let arguments = ["capture", "--to", &file, "--interval", "200ms"];
+    let run = Run::start(command(
+        &[&arguments[..], &["--endpoint", &server.url()]].concat(),
+    ));
+    let length = eventually("an exchange", || {
+        let length = fs::metadata(&file).map_or(0, |file| file.len());
+        (length > 0).then_some(length)
+    });
+    run.limit_file_size(Some(length));
+    run.wait_for_stderr("error: cannot write the audit file");
+    run.terminate();
+    let finished = run.finish().with_code(2);
+    let lacks = format!("error: {file} lacks ");
+    assert!(finished.stderr.contains(&lacks), "{}", finished.stderr);
+    let count = exchanges(&file).len();
+    let note = format!("{count} exchange");
+    assert!(finished.stdout.contains(&note), "{}", finished.stdout);
 }
 
 #[test]

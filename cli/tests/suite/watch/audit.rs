@@ -5,13 +5,12 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::{
     ENDS_WITH_STRACE, FakeService, Folder, Run, VM, command, eventually, freeze, lines, started,
-    wait, wait_for_approval, with, wrap, write_private,
+    wait_for_approval, with, wrap, write_private,
 };
 
 /// `watch --json` with an audit file and the policy `sample`, started by a wrapper.
@@ -250,14 +249,6 @@ fn a_refused_thread_is_tried_again_and_nothing_is_lost() {
     assert!(lines(&trace).iter().any(|call| call.contains("INJECTED")));
 }
 
-/// Limits the size of the files that the process writes, or lifts the limit.
-fn limit_file_size(run: &Run, bytes: Option<u64>) {
-    let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
-    let mut prlimit = Command::new("prlimit");
-    prlimit.args([format!("--pid={}", run.id()), format!("--fsize={limit}:")]);
-    assert!(wait::output(&mut prlimit).status.success());
-}
-
 #[test]
 fn a_full_disk_stops_nothing_and_what_is_lost_is_a_gap() {
     let folder = Folder::new();
@@ -274,7 +265,7 @@ fn a_full_disk_stops_nothing_and_what_is_lost_is_a_gap() {
         found.then(|| fs::metadata(&audit).expect("the file").len())
     });
     // A part of the next line fits.
-    limit_file_size(&run, Some(length + 10));
+    run.limit_file_size(Some(length + 10));
     service.show(3, &[freeze("a"), freeze("b")]);
     wait_for_approval(&mut run, "b");
     run.wait_for_stderr("error: cannot write the audit file");
@@ -287,7 +278,7 @@ fn a_full_disk_stops_nothing_and_what_is_lost_is_a_gap() {
     service.show(4, &events);
     wait_for_approval(&mut run, "c");
     assert!(fs::metadata(&audit).expect("the file").len() <= length + 10);
-    limit_file_size(&run, None);
+    run.limit_file_size(None);
     run.wait_for_stderr("the audit file is written again");
     run.wait_for_stderr("error: the audit file lacks ");
     let newest = run.records().pop().expect("a record");

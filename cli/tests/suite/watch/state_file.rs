@@ -8,9 +8,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::state::{LoadResult, StateFile};
-use scheduled_events::watch::{Watcher, WatcherOptions};
+use scheduled_events::watch::Watcher;
 use serde_json::json;
 
 use crate::support::{
@@ -38,12 +37,10 @@ fn open(path: &Path) -> (StateFile, LoadResult) {
 /// Creates a watcher from the contents of the state file.
 fn load(path: &Path) -> LoadResult {
     let (file, loaded) = open(path);
-    let imds = Imds::new("http://127.0.0.1:9", API_VERSION, false).expect("an endpoint");
-    let watcher = Watcher::new(
-        imds,
-        WatcherOptions::default(),
-        Some((file, loaded.clone())),
-    );
+    let watcher = Watcher::builder()
+        .endpoint("http://127.0.0.1:9")
+        .state(Some((file, loaded.clone())))
+        .build();
     drop(watcher.unwrap_or_else(|error| panic!("{loaded:?}: {error}")));
     loaded
 }

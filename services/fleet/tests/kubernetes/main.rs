@@ -3,6 +3,7 @@
 //! where it can.
 
 mod advice;
+mod check;
 mod cluster;
 mod conditions;
 mod end_to_end;

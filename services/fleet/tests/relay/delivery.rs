@@ -73,12 +73,13 @@ fn a_test_reaches_each_target_once_and_prints_what_each_answers() {
     assert_eq!(
         lines[..2],
         [
-            "target hook: accepted the message",
-            "target chat: accepted the message"
+            "ok    target hook    accepted the message",
+            "ok    target chat    accepted the message"
         ]
     );
     assert!(
-        lines[2].starts_with("target closed: did not accept it: status 403"),
+        lines[2].starts_with("FAIL  target closed  did not accept the message: status 403")
+            && lines[3].trim_start().starts_with("-> correct the target"),
         "{printed}"
     );
     // An announcement and its end, which say that they are a test; what was refused is not repeated.

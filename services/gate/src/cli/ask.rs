@@ -24,7 +24,7 @@ use scheduled_events_common::log;
 const ANOTHER_APPROVES: u8 = GATE_ANOTHER_APPROVES.to_le_bytes()[0];
 
 /// How long the daemon may take: a second less than the watcher waits.
-const REPLY_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 1);
+pub(super) const REPLY_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 1);
 
 /// Hands the event on standard input to the daemon, and returns the exit code that the watcher expects.
 ///
@@ -50,7 +50,14 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
     let event: &RawValue = serde_json::from_str(&event).map_err(|error| {
         Failure::usage(format!("standard input is not an event as JSON: {error}"))
     })?;
-    let reply = exchange(&config.socket, &phase, event, REPLY_TIME)?;
+    // The event may span several lines.
+    let event = event.get().replace(['\n', '\r'], " ");
+    let question = format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n");
+    let reply = exchange(&config.socket, &question, REPLY_TIME)?;
+    let reply: Reply = serde_json::from_str(&reply).map_err(|error| {
+        let socket = config.socket.display();
+        Failure::refused(format!("the daemon at {socket} gave no answer: {error}"))
+    })?;
     if !reply.why.is_empty() {
         // Names are escaped already.
         log::line(&Printable(&reply.why).to_string());
@@ -62,12 +69,11 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
     })
 }
 
-fn exchange(
-    path: &Path,
-    phase: &str,
-    event: &RawValue,
-    patience: Duration,
-) -> Result<Reply, Failure> {
+/// Sends a line to the daemon, and returns the one that it answers.
+///
+/// # Errors
+/// No daemon listens, or it does not answer in time.
+pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<String, Failure> {
     let socket = path.display();
     let problem = |error: std::io::Error| {
         Failure::refused(match error.kind() {
@@ -88,18 +94,12 @@ fn exchange(
     })?;
     stream.set_read_timeout(Some(patience)).map_err(problem)?;
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
-    // The event may span several lines.
-    let event = event.get().replace(['\n', '\r'], " ");
-    stream
-        .write_all(format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n").as_bytes())
-        .map_err(problem)?;
+    stream.write_all(line.as_bytes()).map_err(problem)?;
     let mut reply = String::new();
     BufReader::new(stream.take(LINE_MAX as u64))
         .read_line(&mut reply)
         .map_err(problem)?;
-    serde_json::from_str(&reply).map_err(|error| {
-        Failure::refused(format!("the daemon at {socket} gave no answer: {error}"))
-    })
+    Ok(reply)
 }
 
 #[cfg(test)]
@@ -112,9 +112,8 @@ mod tests {
     fn a_daemon_that_does_not_answer_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
-        let event = RawValue::from_string("{}".into()).expect("JSON");
         let ask = || {
-            let reply = exchange(&path, "prepare", &event, Duration::from_millis(500));
+            let reply = exchange(&path, "{}\n", Duration::from_millis(500));
             reply.expect_err("no answer").message
         };
         assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));

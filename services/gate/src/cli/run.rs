@@ -16,20 +16,7 @@ use crate::engine;
 /// The engine cannot be opened, this machine's name is unknown, or the socket cannot be used.
 pub async fn run(config: Config) -> Result<(), Failure> {
     let engine = engine::open(&config).await.map_err(Failure::usage)?;
-    let needs_zone = config.groups.iter().any(|group| group.per_zone);
-    let asked = match &config.machine {
-        Some(_) if !needs_zone => Compute::default(),
-        known => metadata::compute(&config.metadata).await.map_err(|why| {
-            let advice = if known.is_some() {
-                "a group with `per_zone` needs its zone"
-            } else {
-                "set `machine`"
-            };
-            Failure::refused(format!("{why}; {advice}"))
-        })?,
-    };
-    let machine = Name::from(config.machine.clone().unwrap_or(asked.name));
-    let zone = Some(asked.zone).filter(|zone| !zone.is_empty());
+    let (machine, zone) = identity(&config).await?;
     let daemon = Daemon::new(config, machine, zone, engine);
     let end = async {
         asked_to_stop().map_err(Failure::refused)?.await;
@@ -43,4 +30,25 @@ pub async fn run(config: Config) -> Result<(), Failure> {
     };
     notify_stopping();
     result
+}
+
+/// This machine's name and zone, by the configuration or by instance metadata.
+///
+/// # Errors
+/// The metadata service does not answer.
+pub(super) async fn identity(config: &Config) -> Result<(Name, Option<String>), Failure> {
+    let needs_zone = config.groups.iter().any(|group| group.per_zone);
+    let asked = match &config.machine {
+        Some(_) if !needs_zone => Compute::default(),
+        known => metadata::compute(&config.metadata).await.map_err(|why| {
+            let advice = if known.is_some() {
+                "a group with `per_zone` needs its zone"
+            } else {
+                "set `machine`"
+            };
+            Failure::refused(format!("{why}; {advice}"))
+        })?,
+    };
+    let machine = Name::from(config.machine.clone().unwrap_or(asked.name));
+    Ok((machine, Some(asked.zone).filter(|zone| !zone.is_empty())))
 }

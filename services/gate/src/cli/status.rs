@@ -25,6 +25,7 @@ use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::output::{moment, output_width, print};
 use scheduled_events_common::table::Table;
+use scheduled_events_text::table::wrap;
 
 /// The longest id that is shown; tables wider than the terminal cut ids further.
 const ID_MAX: usize = 128;
@@ -187,18 +188,14 @@ impl Registers {
             tables
         };
         let indented = |line: &str| {
-            let options =
-                textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
-            textwrap::fill(
-                line,
-                options.word_splitter(textwrap::WordSplitter::NoHyphenation),
-            )
+            // Two columns for the indent.
+            wrap(line, width.map(|width| width.saturating_sub(2))).join("\n  ")
         };
         if let Some(line) = self.ungrouped(groups) {
             let _ = writeln!(text, "\n{}", indented(&line));
         }
         for line in message::differing_groups(groups, &self.members()) {
-            let _ = writeln!(text, "\n{}", indented(&line));
+            let _ = writeln!(text, "\n{}", indented(&line.to_string()));
         }
         for (index, (id, event)) in self.events.iter().enumerate() {
             let line = self.line(groups, id, event);

@@ -157,6 +157,7 @@ impl Daemon {
         let result = if others.is_empty() {
             Ok(())
         } else {
+            let others: Vec<_> = others.iter().map(ToString::to_string).collect();
             Err(others.join("; "))
         };
         self.problems.report(Subject::Limits, result);
@@ -165,7 +166,7 @@ impl Daemon {
 
     /// A machine as its register shows it. A machine whose register cannot be read counts as
     /// silent, so that the damaged register delays no other; only its existence is known.
-    fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
+    pub(super) fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
         let of_key = Name::from(aged.key.trim_start_matches("machines/"));
         let register = match store::decode::<MachineRegister>(&aged.key, &aged.register.value) {
             Ok(register) => register,

@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::members::Member;
 use crate::protocol::{Answer, Why};
 use scheduled_events_common::names::Name;
+use scheduled_events_text::finding::Finding;
 
 /// The longest line: enough for an event of some ten thousand machines.
 pub const LINE_MAX: usize = 1024 * 1024;
@@ -32,6 +33,28 @@ pub struct Request {
     pub phase: Phase,
     /// The event.
     pub event: Event,
+}
+
+/// A question about the daemon itself: `{"check":true}`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CheckRequest {
+    /// True.
+    pub check: bool,
+}
+
+/// The daemon's answer to a [`CheckRequest`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReply {
+    /// The version of the program that runs.
+    pub version: String,
+    /// The machine for which it acts.
+    pub machine: String,
+    /// For how many seconds it has run.
+    pub runs_for: u64,
+    /// What does not work now, each with its reason.
+    pub problems: Vec<String>,
+    /// What it found of the store and of its groups.
+    pub findings: Vec<Finding<String>>,
 }
 
 /// The answer.
@@ -145,9 +168,26 @@ impl fmt::Display for Why {
     }
 }
 
-/// For each group that other machines configure differently: their names, and which limit counts.
-pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
-    let mut texts = Vec::new();
+/// Machines that configure a group differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs, and where.
+    pub what: String,
+    /// What follows from it, or what to do.
+    pub follows: &'static str,
+    /// The machines.
+    pub machines: Vec<Name>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.follows)
+    }
+}
+
+/// What other machines configure differently for each group.
+pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<Difference> {
+    let mut found = Vec::new();
     for group in groups {
         let (limits, rest): (Vec<_>, Vec<_>) = group
             .differences(members)
@@ -159,20 +199,27 @@ pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<Strin
                 .collect::<Vec<_>>()
         });
         let (name, limit) = (group.name.get_ref(), group.max_unavailable);
-        if !limits.is_empty() {
-            let machines = list(&limits);
-            texts.push(format!(
-                "the group {name} has the limit {limit} here and another one at {machines}: the smallest one counts"
-            ));
-        }
-        if !rest.is_empty() {
-            texts.push(format!(
-                "the group {name} has other `machines`, `per_zone`, `pause` or `windows` at {}: configure it equally",
-                list(&rest)
-            ));
-        }
+        let mut add = |machines: Vec<Name>, what: String, follows| {
+            if !machines.is_empty() {
+                found.push(Difference {
+                    what: format!("the group {name} has {what} at {}", list(&machines)),
+                    follows,
+                    machines,
+                });
+            }
+        };
+        add(
+            limits,
+            format!("the limit {limit} here and another one"),
+            "the smallest one counts",
+        );
+        add(
+            rest,
+            "other `machines`, `per_zone`, `pause` or `windows`".to_owned(),
+            "configure it equally",
+        );
     }
-    texts
+    found
 }
 
 /// Some names, and how many more there are.

@@ -1,7 +1,7 @@
 //! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up
 //! to date.
 //!
-//! `audit` reads what the watcher records, `server` serves the Unix socket, `message` defines its
+//! `audit` reads what the watcher records, `check` reports about the daemon for people, `server` serves the Unix socket, `message` defines its
 //! messages, `heartbeat` writes what others see of this machine, `members` reads what this machine
 //! sees of others, `lost` finds slots of this machine that this process does not know, `upkeep`
 //! does the work besides answering, `problems` holds what does not work, and
@@ -11,6 +11,7 @@
 //! the upkeep, which frees slots, and the supervision.
 
 mod audit;
+mod check;
 mod heartbeat;
 mod lost;
 mod members;
@@ -602,11 +603,17 @@ impl Daemon {
         };
         let answers = open
             .iter()
-            .map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
-        std::iter::once(events)
-            .chain(self.problems.texts(!self.events.borrow().is_empty()))
+            .map(|(id, answer)| format!("{}: {answer}", id.escape_debug()));
+        let texts: Vec<_> = std::iter::once(events)
+            .chain(self.problems.texts(|what| self.counts(what)))
             .chain(answers)
-            .collect()
+            .collect();
+        texts.join("; ")
+    }
+
+    /// Whether a problem of this subject is one now: that of the audit file is, once the watcher has asked.
+    fn counts(&self, what: Subject) -> bool {
+        what != Subject::AuditFile || !self.events.borrow().is_empty()
     }
 
     fn metrics(&self) -> Metrics {

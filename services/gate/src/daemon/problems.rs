@@ -145,15 +145,12 @@ impl Problems {
             .map(|problem| problem.why.clone())
     }
 
-    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher
-    /// has asked.
-    pub(super) fn texts(&self, was_asked: bool) -> Vec<String> {
+    /// Those of these subjects, in words.
+    pub(super) fn texts(&self, is_shown: impl Fn(Subject) -> bool) -> Vec<String> {
         let problems = self.0.borrow();
-        let problems = problems
-            .iter()
-            .filter(|(what, _)| was_asked || **what != Subject::AuditFile);
+        let problems = problems.iter().filter(|(what, _)| is_shown(**what));
         problems
-            .map(|(what, problem)| format!("; {what}: {}", problem.why.escape_debug()))
+            .map(|(what, problem)| format!("{what}: {}", problem.why.escape_debug()))
             .collect()
     }
 }

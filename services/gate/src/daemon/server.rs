@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Daemon;
-use super::message::{LINE_MAX, Phase, Reply, Request};
+use super::message::{CheckRequest, LINE_MAX, Phase, Reply, Request};
 use crate::driver::Question;
 use scheduled_events_common::log;
 
@@ -227,8 +227,13 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> io::Result<()> {
         // A client only checks whether a daemon runs.
         return Ok(());
     }
-    let reply = match serde_json::from_slice::<Request>(&line) {
-        Err(error) => Reply::of(&Err(format!("this is not a question: {error}"))),
+    let mut reply = match serde_json::from_slice::<Request>(&line) {
+        Err(_) if serde_json::from_slice::<CheckRequest>(&line).is_ok() => {
+            serde_json::to_vec(&daemon.check_reply().await)?
+        }
+        Err(error) => {
+            serde_json::to_vec(&Reply::of(&Err(format!("this is not a question: {error}"))))?
+        }
         Ok(request) => {
             let question = match request.phase {
                 Phase::Prepare => Question::Prepare,
@@ -239,11 +244,10 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> io::Result<()> {
                 // It may no longer be true.
                 biased;
                 () = ended(reader) => return Ok(()),
-                result = daemon.answer(question, request.event) => Reply::of(&result),
+                result = daemon.answer(question, request.event) => serde_json::to_vec(&Reply::of(&result))?,
             }
         }
     };
-    let mut reply = serde_json::to_vec(&reply)?;
     reply.push(b'\n');
     writing
         .write_all(&reply)

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use super::clock::{Clock, StoreClock};
 use super::{Engine, EngineError, Reply, Revision, Swap, Versioned};
 use scheduled_events_common::kubernetes::{describe, status_code};
+use scheduled_events_common::rights::Right;
 
 /// The annotations with a register's key and value.
 const KEY: &str = "scheduled-events/key";
@@ -32,6 +33,13 @@ const LABEL: &str = "scheduled-events/register";
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The maximum number of registers in one answer of a list.
 const PAGE: u32 = 200;
+
+/// What this engine needs in its namespace.
+pub fn rights(namespace: &str) -> Vec<Right> {
+    ["get", "list", "create", "update", "delete"]
+        .map(|verb| Right::new(verb, "coordination.k8s.io", "leases").within(namespace))
+        .to_vec()
+}
 
 /// Registers in Leases.
 pub struct KubernetesEngine {

@@ -103,6 +103,12 @@ pub enum ArmError {
         /// What its reader found.
         error: Option<Arc<dyn Error + Send + Sync>>,
     },
+    /// The answer to an approval is a success, but not the documented one. It is not known what it
+    /// means, so it approves nothing.
+    UnknownApproval {
+        /// Its status.
+        status: u16,
+    },
     /// The service refused.
     Refused(Refusal),
 }
@@ -218,6 +224,10 @@ impl fmt::Display for ArmError {
                 write!(f, "Resource Graph {answer}")?;
                 error.as_ref().map_or(Ok(()), |error| write!(f, " {error}"))
             }
+            Self::UnknownApproval { status } => write!(
+                f,
+                "status {status}, and no text \"Successfully Approved\" in `value`, as Azure documents it: this approves nothing"
+            ),
             Self::Refused(Refusal {
                 status,
                 code,
@@ -242,7 +252,9 @@ impl Error for ArmError {
             Self::NoToken(error) => error.source(),
             Self::Unreachable { error, .. } => Some(&**error),
             Self::NotUnderstood { error, .. } => error.as_ref().map(|error| &**error as _),
-            Self::Withdrawn | Self::NotActive | Self::Refused(_) => None,
+            Self::Withdrawn | Self::NotActive | Self::UnknownApproval { .. } | Self::Refused(_) => {
+                None
+            }
         }
     }
 }
@@ -309,10 +321,16 @@ impl Arm {
         event_ids: &[&str],
     ) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::Invalid)?;
-        let answer = self.send_with(token, Method::POST, &path, body).await?;
+        let (status, answer) = self.send_with(token, Method::POST, &path, body).await?;
+        if status == StatusCode::OK && is_approval(&answer) {
+            return Ok(());
+        }
         // An error approves nothing, whatever its status is.
-        match refusal(StatusCode::OK, &answer, None) {
-            Refusal { code, details, .. } if code.is_empty() && details.is_empty() => Ok(()),
+        match refusal(status, &answer, None) {
+            Refusal { code, details, .. } if code.is_empty() && details.is_empty() => {
+                let status = status.as_u16();
+                Err(ArmError::UnknownApproval { status })
+            }
             refusal => Err(ArmError::Refused(refusal)),
         }
     }
@@ -345,6 +363,7 @@ impl Arm {
     ) -> Result<Vec<u8>, ArmError> {
         self.send_with(&self.access().await?, method, path, body)
             .await
+            .map(|(_, body)| body)
     }
 
     async fn send_with(
@@ -353,7 +372,7 @@ impl Arm {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>, ArmError> {
+    ) -> Result<(StatusCode, Vec<u8>), ArmError> {
         let base = self.base();
         let place = base.split("://").last().unwrap_or_default();
         let failed = |error: HttpError| ArmError::Unreachable {
@@ -379,11 +398,24 @@ impl Arm {
         // The answer to a list that was approved in part has status 207.
         let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
         if is_done {
-            Ok(body)
+            Ok((status, body))
         } else {
             Err(ArmError::Refused(refusal(status, &body, pause)))
         }
     }
+}
+
+/// Whether this is the documented answer to an approval: `{"value": "Successfully Approved"}`, in one
+/// place with more words.
+fn is_approval(body: &[u8]) -> bool {
+    let answer: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(body).unwrap_or_default();
+    let text = answer.get("value").and_then(|value| value.as_str());
+    let has_error = answer.keys().any(|key| key.eq_ignore_ascii_case("error"));
+    text.is_some_and(|text| {
+        text.to_ascii_lowercase()
+            .starts_with("successfully approved")
+    }) && !has_error
 }
 
 /// The path and the body of the request that approves events of a resource.

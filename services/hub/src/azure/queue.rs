@@ -149,27 +149,8 @@ impl Queue {
             .receive_messages(Some(options))
             .await
             .map_err(|error| self.problem("read", error))?;
-        let list = response
-            .into_model()
-            .map_err(|error| self.problem("read", error))?;
-        let message = |found: models::ReceivedMessage| {
-            let text = found.message_text.unwrap_or_default();
-            let content = BASE64_STANDARD.decode(text.trim());
-            let received = found.dequeue_count.unwrap_or(1);
-            Some(QueueMessage {
-                id: found.message_id?,
-                receipt: found.pop_receipt?,
-                received,
-                content,
-                text,
-            })
-        };
-        Ok(list
-            .items
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(message)
-            .collect())
+        let (_, _, body) = response.deconstruct();
+        Ok(read_messages(&String::from_utf8_lossy(&body)))
     }
 
     /// Keeps a message invisible for another [`INVISIBLE`].
@@ -177,9 +158,21 @@ impl Queue {
     /// # Errors
     /// As [`Self::receive`]. The message may appear again then, which does no harm.
     pub async fn renew(&self, message: &mut QueueMessage) -> Result<(), QueueError> {
+        self.hide_for(message, INVISIBLE).await
+    }
+
+    /// Shows a message to other readers at once.
+    ///
+    /// # Errors
+    /// As [`Self::receive`]. The message appears later then.
+    pub async fn give_back(&self, message: &mut QueueMessage) -> Result<(), QueueError> {
+        self.hide_for(message, Duration::ZERO).await
+    }
+
+    async fn hide_for(&self, message: &mut QueueMessage, time: Duration) -> Result<(), QueueError> {
         let renewed = self
             .client
-            .update_message(&message.id, &message.receipt, seconds(INVISIBLE), None)
+            .update_message(&message.id, &message.receipt, seconds(time), None)
             .await;
         let renewed = renewed.map_err(|error| self.problem("renew a message of", error))?;
         let receipt = renewed
@@ -269,6 +262,64 @@ impl fmt::Debug for Queue {
     }
 }
 
+/// The messages of an answer. Each is read alone: whoever may write to the queue may send characters
+/// that XML does not allow, and one such message must not hide the others. A text never has a `<` of
+/// its own, which the service escapes.
+fn read_messages(xml: &str) -> Vec<QueueMessage> {
+    let message = |found: &str| {
+        let text = unescaped(element(found, "MessageText").unwrap_or_default());
+        let received = element(found, "DequeueCount").and_then(|count| count.trim().parse().ok());
+        Some(QueueMessage {
+            id: unescaped(element(found, "MessageId")?),
+            receipt: unescaped(element(found, "PopReceipt")?),
+            received: received.unwrap_or(1),
+            content: BASE64_STANDARD.decode(text.trim()),
+            text,
+        })
+    };
+    let messages = xml.split("<QueueMessage>").skip(1);
+    messages.filter_map(message).collect()
+}
+
+/// The content of the first element with this name.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>"))
+        .map(|(content, _)| content)
+}
+
+/// The text of an element. A reference that stands for no character is kept as it is.
+fn unescaped(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('&') {
+        result.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let end = rest.find(';').unwrap_or_default();
+        let number = |digits: &str, radix| {
+            u32::from_str_radix(digits, radix)
+                .ok()
+                .and_then(char::from_u32)
+        };
+        let found = match rest.get(1..end).unwrap_or_default() {
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "amp" => Some('&'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            name => match (name.strip_prefix("#x"), name.strip_prefix('#')) {
+                (Some(digits), _) => number(digits, 16),
+                (_, Some(digits)) => number(digits, 10),
+                _ => None,
+            },
+        };
+        let (found, length) = found.map_or(('&', 1), |found| (found, end + 1));
+        result.push(found);
+        rest = &rest[length..];
+    }
+    result + rest
+}
+
 fn seconds(time: Duration) -> i32 {
     i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
 }
@@ -354,6 +405,49 @@ mod tests {
             text.ends_with(": status 403, AuthorizationFailure"),
             "{text}"
         );
+    }
+
+    /// A control character, a zero byte, a document type, and times and counts that are none.
+    #[test]
+    fn one_message_that_is_no_xml_hides_no_other() {
+        let message = |id: &str, count: &str, text: &str| {
+            format!(
+                "<QueueMessage><MessageId>{id}</MessageId><InsertionTime>never</InsertionTime><PopReceipt>r+/=</PopReceipt>\
+                 <DequeueCount>{count}</DequeueCount><MessageText>{text}</MessageText></QueueMessage>"
+            )
+        };
+        let xml = [
+            message("a", "1", "\u{1}\0&#1;&#0;&#xD800;&"),
+            message("b", "many", "e30="),
+            message(
+                "c",
+                "",
+                "&lt;!DOCTYPE x [&lt;!ENTITY y \"z\"&gt;]&gt;&y;&amp;lt;",
+            ),
+            "<QueueMessage><MessageText>no id</MessageText></QueueMessage>".to_owned(),
+            message("d", "3", "e30="),
+            "<QueueMessage><MessageId>cut".to_owned(),
+        ];
+        let found = read_messages(&format!(
+            "\u{feff}<?xml version=\"1.0\"?><QueueMessagesList>{}",
+            xml.concat()
+        ));
+        let shown: Vec<_> = found
+            .iter()
+            .map(|found| (found.id.as_str(), found.received, found.content.is_ok()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("a", 1, false),
+                ("b", 1, true),
+                ("c", 1, false),
+                ("d", 3, true)
+            ]
+        );
+        assert_eq!(found[0].text, "\u{1}\0\u{1}\0&#xD800;&");
+        assert_eq!(found[2].text, "<!DOCTYPE x [<!ENTITY y \"z\">]>&y;&lt;");
+        assert_eq!(found[3].receipt, "r+/=");
     }
 
     #[test]

@@ -58,8 +58,15 @@ impl HttpClient for Client {
             builder = builder.header(name.as_str(), value.as_str());
         }
         let body: azure_core::Bytes = request.body().into();
-        // Storage refuses a write without a length, and an empty body has none.
-        if body.is_empty() && !matches!(request.method(), azure_core::http::Method::Get) {
+        // Storage refuses a write without a length, and one with two.
+        let has_length = request
+            .headers()
+            .iter()
+            .any(|(name, _)| name.as_str().eq_ignore_ascii_case("content-length"));
+        if body.is_empty()
+            && !has_length
+            && !matches!(request.method(), azure_core::http::Method::Get)
+        {
             builder = builder.header("Content-Length", "0");
         }
         let sent = builder.body(body).send().await;

@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use scheduled_events::record::event_key;
 use scheduled_events::resource_name::Name;
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print;
 use scheduled_events_core::record::Printable;
+use tokio::time::timeout;
 
 use super::access::{Access, AccessArgs};
 use super::events::ask;
 use crate::azure::arm::{ArmError, approval};
 use crate::azure::graph::Events;
-use crate::notice::{Notice, Notices, subscription_of};
+use crate::notice::{Notice, Notices, key_of, subscription_of};
+
+/// How long Resource Graph may take to say what the events are.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("resource").args(["vm", "scale_set", "availability_set"]).requires("resource_group")))]
@@ -63,9 +68,7 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
             cloud: arguments.access.cloud,
         },
     )?;
-    if !arguments.yes {
-        confirm(&access, &ids).await?;
-    }
+    confirm(&access, &resource_id, &ids, arguments.yes).await?;
     let approved = match access.arm.access().await {
         Ok(token) => access.arm.acknowledge(&token, &resource_id, &ids).await,
         Err(error) => Err(error),
@@ -101,10 +104,27 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     }
 }
 
-/// Asks the user, unless the events affect one machine. Refuses advice.
-async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
+/// Asks the user, unless the events affect one machine, or `yes` is given. Refuses advice, and events
+/// of other resources.
+async fn confirm(
+    access: &Access,
+    resource_id: &str,
+    ids: &[&str],
+    yes: bool,
+) -> Result<(), Failure> {
     let named: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
-    let what = match ask(access, Events::Named(&named)).await {
+    let found = match timeout(ANSWER_TIME, ask(access, Events::Named(&named))).await {
+        Ok(Ok(mut found)) => {
+            check_resource(&found.notices, resource_id, ids)?;
+            let scope = key_of(resource_id);
+            let is_of = |notice: &Notice| key_of(&notice.resource_id) == scope;
+            found.notices.retain(is_of);
+            Ok(found)
+        }
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err(Failure::refused("Resource Graph does not answer")),
+    };
+    let what = match found {
         Ok(found)
             if found
                 .notices
@@ -115,6 +135,7 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
                 "not approved: one of the events is advice, which an approval does not change",
             ));
         }
+        _ if yes => return Ok(()),
         Ok(found) => match affected(&found, ids) {
             (machines, true) if machines.len() == 1 => return Ok(()),
             (machines, is_all) => {
@@ -147,6 +168,26 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
     } else {
         Err(Failure::refused("nothing was approved"))
     }
+}
+
+/// Refuses an event that Resource Graph has for other resources only.
+fn check_resource(found: &[Notice], resource_id: &str, ids: &[&str]) -> Result<(), Failure> {
+    let scope = key_of(resource_id);
+    for id in ids {
+        let key = event_key(id);
+        let of: Vec<_> = found.iter().filter(|notice| notice.key == key).collect();
+        let is_other = |notice: &&Notice| key_of(&notice.resource_id) != scope;
+        if let [other, ..] = of[..]
+            && of.iter().all(is_other)
+        {
+            let text = format!(
+                "not approved: found event {id} of {}, expected one of {resource_id}; approve it with the id of its own resource",
+                other.resource_id
+            );
+            return Err(Failure::refused(Printable(&text).to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// The names of the machines that the events affect, and whether these are all: each event was

@@ -2,16 +2,16 @@
 //! is changed.
 
 use std::error::Error;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use scheduled_events::policy_file;
 use scheduled_events_common::failure::Failure;
-use scheduled_events_common::output::print;
-use scheduled_events_core::record::Printable;
+use scheduled_events_common::output::print_findings;
 use scheduled_events_gate::engine::EngineError;
+use scheduled_events_text::finding::Finding;
 use tokio::time::timeout;
 
 use crate::azure::arm::{Arm, ArmError};
@@ -27,35 +27,29 @@ const ENGINE_TIME: Duration = Duration::from_secs(10);
 
 /// The results of the checks.
 #[derive(Default)]
-struct Report {
-    text: String,
-    failed: usize,
-}
+struct Report(Vec<Finding<String>>);
 
 impl Report {
-    /// Adds a line: the check, and its result, or the reason of its failure and the remedy to type.
+    /// Adds a result: what was found, or the reason of its failure and the remedy to type.
     fn add(&mut self, what: &str, result: Result<String, impl Display>, remedy: &str) {
-        // Writing to a string does not fail.
-        let _ = match result {
-            Ok(found) => writeln!(self.text, "ok      {what}: {}", Printable(&found)),
-            Err(why) => {
-                self.failed += 1;
-                writeln!(
-                    self.text,
-                    "failed  {what}: {}\n        {remedy}",
-                    Printable(&why.to_string())
-                )
-            }
-        };
+        let what = what.to_owned();
+        self.0.push(match result {
+            Ok(found) => Finding::ok(what, found),
+            Err(why) => Finding::fail(what, why.to_string(), remedy),
+        });
     }
 }
 
-pub(super) async fn check(file: &Path) -> Result<(), Failure> {
+/// Prints what was found.
+///
+/// # Errors
+/// The configuration is invalid, or a check fails.
+pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
     let mut report = Report::default();
     let rules =
         policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
-    report.add("policy", rules, "Correct the file that `policy` names.");
+    report.add("policy", rules, "correct the file that `policy` names");
     for (name, path, is_folder) in [
         ("audit", &config.audit, false),
         ("state", &config.state, true),
@@ -63,12 +57,12 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
         report.add(
             name,
             writable(path, is_folder),
-            "The user of the hub must be able to write there.",
+            "let the user of the hub write there",
         );
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
-            let remedy = format!("Correct the file that `{name}` names, or repair its engine.");
+            let remedy = format!("correct the file that `{name}` names, or repair its engine");
             report.add(name, registers(file).await, &remedy);
         }
     }
@@ -81,12 +75,14 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
             let found = if command.program_exists() {
                 Ok(program)
             } else {
-                Err(program)
+                Err(format!(
+                    "there is no program {program:?}, or it is not executable"
+                ))
             };
             report.add(
                 name,
                 found,
-                "The program does not exist, or is not executable. Commands are run without a shell.",
+                "write the path of a program: commands are run without a shell",
             );
         }
     }
@@ -128,13 +124,7 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
             "",
         );
     }
-    let failed = report.failed;
-    print(&report.text)?;
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(Failure::refused(format!("{failed} of these fail")))
-    }
+    print_findings(&report.0, json)
 }
 
 /// Whether this user may write a file or a folder, or create it.
@@ -215,8 +205,8 @@ fn graph_remedy(error: &ArmError, subscription: &str) -> String {
         Some(401 | 403) => format!(
             "az role assignment create --assignee PRINCIPAL --role ScheduledEventContributor --scope /subscriptions/{subscription}"
         ),
-        Some(404) => "Is the id of the subscription right, and `cloud` its cloud?".into(),
-        _ => "Can this machine reach `management`?".into(),
+        Some(404) => "correct the id of the subscription, or `cloud`".into(),
+        _ => "let this machine reach `management`".into(),
     }
 }
 
@@ -241,7 +231,7 @@ fn queue_remedy(queue: &QueueConfig) -> String {
         format!("az storage queue create --name {name} --account-name {account} --auth-mode login");
     if queue.sas_file.is_some() {
         return format!(
-            "Check that the SAS token in `queue.sas_file` is valid and may read, add and process messages; {create}"
+            "make a SAS token for `queue.sas_file` that is valid and may read, add and process messages; {create}"
         );
     }
     format!(
@@ -254,9 +244,9 @@ const fn login(kind: IdentityKind) -> &'static str {
     match kind {
         IdentityKind::Managed => "az vm identity assign --resource-group GROUP --name VM",
         IdentityKind::Workload => {
-            "Give the pod's service account a federated credential, and the pod the label azure.workload.identity/use."
+            "give the pod's service account a federated credential, and the pod the label azure.workload.identity/use"
         }
         IdentityKind::Az => "az login",
-        IdentityKind::Emulator => "Is the emulator running?",
+        IdentityKind::Emulator => "start the emulator",
     }
 }

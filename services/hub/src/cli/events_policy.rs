@@ -291,7 +291,7 @@ impl<'a> Plan<'a> {
         );
         let queue = format!("{storage}/queueservices/default/queues/scheduled-events");
         // For a shell: a resource group may have parentheses.
-        let is_plain = storage.is_ascii() && !storage.contains('(');
+        let is_plain = storage.is_ascii() && !storage.contains(['(', ')']);
         let quoted = |text: &str| {
             if is_plain {
                 text.to_owned()

@@ -38,7 +38,11 @@ enum Command {
     Run,
     /// Check the configuration and the access to Azure, and print what gives a missing right;
     /// nothing is changed
-    Check,
+    Check {
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the machines that have an open event or are out of service, and what each waits for
     Status {
         /// Print one JSON object per line
@@ -64,9 +68,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         match &cli.command {
             Command::Run => {
                 let config = Config::load(configured).map_err(Failure::usage)?;
-                block_on(crate::run::run(config))?.map_err(Failure::refused)
+                block_on(crate::run::run(config))?.map_err(|error| {
+                    if error.is_of_settings() {
+                        Failure::usage(error)
+                    } else {
+                        Failure::refused(error)
+                    }
+                })
             }
-            Command::Check => block_on(check::check(configured))?,
+            Command::Check { json } => block_on(check::check(configured, *json))?,
             Command::Status { json } => block_on(status::status(configured, *json))?,
             Command::Events(arguments) => block_on(events::events(file, arguments))?,
             Command::Approve(arguments) => block_on(approve::approve(file, arguments))?,

@@ -14,7 +14,7 @@ use scheduled_events_core::{UnixSeconds, VmNames};
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::notice::{group_of, with_notification};
+use crate::notice::{EventKey, group_of, with_notification};
 use crate::store::{Saved, SavedEvent, look};
 
 /// A machine, for programs.
@@ -101,9 +101,13 @@ fn of(saved: &Saved) -> MachineStatus<'_> {
 
 fn events(saved: &Saved) -> Vec<EventRecord> {
     let record = |event: &SavedEvent| {
-        with_notification(&event.message, &event.key, |notification| {
-            EventRecord::new(notification.event(), VmNames::new(&[&saved.machine.name]))
-        })
+        with_notification(
+            &event.message,
+            &EventKey::new(&event.resource_id, &event.key),
+            |notification| {
+                EventRecord::new(notification.event(), VmNames::new(&[&saved.machine.name]))
+            },
+        )
     };
     // A message that is too long for a register is not in it.
     let unknown = |event: &SavedEvent| EventRecord {

@@ -23,6 +23,7 @@ use scheduled_events_core::{GateAnswer, GatePhase};
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::notice::EventKey;
 use crate::store::{MachineFacts, RegistersError};
 use fleet::Fleet;
 
@@ -37,7 +38,7 @@ const TAKE_OVER_AFTER: Duration = Duration::from_secs(20);
 /// The gates of all events.
 #[derive(Default)]
 pub struct Gates {
-    ready: RefCell<HashMap<String, Ready>>,
+    ready: RefCell<HashMap<EventKey, Ready>>,
     fleet: Option<Fleet>,
 }
 
@@ -109,17 +110,18 @@ impl Gates {
     }
 
     /// Whether a machine may prepare for an event, or whether, as far as this machine is concerned,
-    /// the event may be approved.
+    /// the event may be approved, which is of this resource.
     pub async fn ask(
         &self,
         phase: GatePhase,
         machine: &MachineFacts,
+        resource_id: &str,
         event: &EventRecord,
     ) -> Asked {
         let answer = match (&self.fleet, phase) {
             (Some(fleet), _) => return fleet.ask(phase, machine, event).await,
             (None, GatePhase::Prepare) => GateAnswer::Open,
-            (None, GatePhase::Approve) => self.ask_others(&machine.name, event),
+            (None, GatePhase::Approve) => self.ask_others(&machine.name, resource_id, event),
         };
         let has_agent = false;
         Asked { answer, has_agent }
@@ -159,7 +161,7 @@ impl Gates {
         }
     }
 
-    fn ask_others(&self, name: &str, event: &EventRecord) -> GateAnswer {
+    fn ask_others(&self, name: &str, resource_id: &str, event: &EventRecord) -> GateAnswer {
         let (now, name) = (Instant::now(), name.to_ascii_lowercase());
         let lower = |name: &String| name.to_ascii_lowercase();
         let mut machines: Vec<String> = event.resources.iter().flatten().map(lower).collect();
@@ -178,7 +180,9 @@ impl Gates {
             asked: HashMap::new(),
             complete: None,
         };
-        let ready = all.entry(event_key(&event.event_id)).or_insert_with(new);
+        let ready = all
+            .entry(EventKey::new(resource_id, &event_key(&event.event_id)))
+            .or_insert_with(new);
         if ready.what != what {
             *ready = new();
         }
@@ -215,15 +219,18 @@ mod tests {
             resources,
             ..EventRecord::default()
         };
-        assert_eq!(gates.ask_others("a", &event), GateAnswer::Closed);
-        assert_eq!(gates.ask_others("b", &event), GateAnswer::Open);
-        assert_eq!(gates.ask_others("a", &event), GateAnswer::AnotherApproves);
+        assert_eq!(gates.ask_others("a", "set", &event), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("b", "set", &event), GateAnswer::Open);
+        assert_eq!(
+            gates.ask_others("a", "set", &event),
+            GateAnswer::AnotherApproves
+        );
         // A longer interruption is another event, for which no machine is ready yet.
         let longer = EventRecord {
             duration_in_seconds: Some(600),
             ..event
         };
-        assert_eq!(gates.ask_others("b", &longer), GateAnswer::Closed);
-        assert_eq!(gates.ask_others("A", &longer), GateAnswer::Open);
+        assert_eq!(gates.ask_others("b", "set", &longer), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("A", "set", &longer), GateAnswer::Open);
     }
 }

@@ -182,18 +182,20 @@ impl Commands {
         }
     }
 
-    /// Asks the gate, whose answer is reported.
+    /// Asks the gate about an event of a resource. Its answer is reported.
     pub(super) fn ask(
         &mut self,
         phase: GatePhase,
         event: EventRecord,
+        resource_id: String,
         attempt: u32,
         facts: &MachineFacts,
     ) {
         let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
         let (facts, question) = (facts.clone(), event.clone());
         let task = tokio::task::spawn_local(async move {
-            let Asked { answer, has_agent } = gates.ask(phase, &facts, &question).await;
+            let Asked { answer, has_agent } =
+                gates.ask(phase, &facts, &resource_id, &question).await;
             let _ = sender.send(Message::Gate { attempt, answer });
             if has_agent {
                 let _ = sender.send(Message::Agent(true));

@@ -31,7 +31,7 @@ use tokio::time::sleep;
 
 use crate::config::Approve;
 use crate::message::{Done, Message};
-use crate::notice::{Notice, with_notification};
+use crate::notice::{EventKey, Notice, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RETRY, Saved, SavedEvent, StoreError};
 use commands::{Cancelled, Commands, Hook, Kind};
@@ -69,7 +69,7 @@ struct Known {
     order: EventOrder,
     /// The names of other machines that it may affect still.
     may_be_named: Vec<String>,
-    /// Whether an earlier process has seen it, and this one has not yet.
+    /// Whether an earlier process has seen it, and this one has no row of it yet.
     is_restored: bool,
 }
 
@@ -139,9 +139,13 @@ impl Machine {
             order,
         } in saved.events
         {
-            let event = with_notification(&message, &key, |notification| {
-                EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
-            });
+            let event = with_notification(
+                &message,
+                &EventKey::new(&resource_id, &key),
+                |notification| {
+                    EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
+                },
+            );
             if let Some(event) = event {
                 let message = message.into();
                 machine.events.insert(
@@ -175,11 +179,15 @@ impl Machine {
     fn show_events(&mut self) {
         let now = self.set_time();
         for (key, known) in &self.events {
-            with_notification(&known.message, key, |notification| {
-                let _ = self
-                    .session
-                    .on_notification(notification, Arrival::Repeated, now);
-            });
+            with_notification(
+                &known.message,
+                &EventKey::new(&known.resource_id, key),
+                |notification| {
+                    let _ = self
+                        .session
+                        .on_notification(notification, Arrival::Repeated, now);
+                },
+            );
         }
     }
 
@@ -346,10 +354,14 @@ impl Machine {
                 if let (Some(known), Some(names)) = (known, &mut event.resources) {
                     names.extend(known.may_be_named.iter().cloned());
                 }
+                let resource_id = known
+                    .map(|known| known.resource_id.clone())
+                    .unwrap_or_default();
                 if phase == GatePhase::Approve && self.may_have_changed(&event) {
                     let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
                 } else {
-                    self.commands.ask(phase, event, attempt, &self.facts);
+                    self.commands
+                        .ask(phase, event, resource_id, attempt, &self.facts);
                 }
             }
             OwnedStep::Cancel { attempt } => match self.commands.cancel(attempt) {
@@ -371,11 +383,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether the event may be another one by now: it was seen before the start, and Resource Graph has not answered since. To prepare
-    /// for it does no harm.
+    /// Whether the event may be another one by now: it was seen before the start, and Resource Graph has returned no row of it since.
+    /// To prepare for it does no harm.
     fn may_have_changed(&self, event: &EventRecord) -> bool {
         let known = self.events.get(&event_key(&event.event_id));
-        self.shared.reconciled_at.get() == 0 && known.is_none_or(|known| known.is_restored)
+        known.is_none_or(|known| known.is_restored)
     }
 
     async fn on_message(&mut self, message: Message) -> Result<(), StoreError> {
@@ -419,7 +431,11 @@ impl Machine {
             }
         }
         let order = self.events.get(&notice.key).map(|known| known.order);
-        let observed = with_notification(&notice.message, &notice.key, |notification| {
+        let was_restored = self
+            .events
+            .get(&notice.key)
+            .is_some_and(|known| known.is_restored);
+        let observed = with_notification(&notice.message, &notice.event_key(), |notification| {
             let mut order = order.unwrap_or_default();
             order.observe(notification);
             let event = EventRecord::new(notification.event(), VmNames::new(&[&self.facts.name]));
@@ -442,7 +458,7 @@ impl Machine {
                     resource_id,
                     order,
                     may_be_named,
-                    is_restored: false,
+                    is_restored: was_restored && !notice.is_row,
                 };
                 self.events.insert(notice.key.clone(), known);
             }

@@ -34,7 +34,7 @@ fn a_machine_is_put_back_although_the_preparation_of_another_one_hangs() {
     hub.await_record("the other command", |record| {
         record["record"] == "prepare" && record["event_id"] == event_id(2).as_str()
     });
-    queue.send(&message(&machine, &id, "Completed", &["db"]));
+    control.change(&queue, &machine, &id, "Completed", &["db"]);
     hub.await_hook(&format!("recover-db-{id}"));
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_test_support::{Connection, TestServer, wait};
 use serde_json::{Value, json};
 
-use crate::fixture::{event_id, resource, row};
+use crate::fixture::{TestQueue, event_id, message, resource, row};
 
 /// A control plane.
 pub(crate) struct Control {
@@ -27,7 +27,7 @@ pub(crate) struct World {
     pub(crate) approvals: Vec<(String, Value)>,
     /// The queries.
     pub(crate) queries: Vec<String>,
-    /// How it refuses the next requests: the status, one more header, and the body.
+    /// How it refuses the next requests but queries for named events: the status, one more header, and the body.
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
     /// When each request arrived.
     pub(crate) requested: Vec<Instant>,
@@ -105,6 +105,22 @@ impl Control {
         });
     }
 
+    /// Changes an event: Resource Graph has the change, and Event Grid sends it.
+    pub(crate) fn change(
+        &self,
+        queue: &TestQueue,
+        resource: &str,
+        id: &str,
+        status: &str,
+        machines: &[&str],
+    ) {
+        self.with(|world| {
+            world.rows.retain(|row| row["name"] != id);
+            world.rows.push(row(resource, id, status, machines));
+        });
+        queue.send(&message(resource, id, status, machines));
+    }
+
     /// Waits for the first query, so that the next refusal answers an approval.
     pub(crate) fn await_query(&self) {
         wait::until("a query", || {
@@ -160,7 +176,11 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}),
         );
     }
-    if let Some((status, header, body)) = world.refusals.pop() {
+    // Each approval is preceded by a query that names its events.
+    let names_events = body["query"]
+        .as_str()
+        .is_some_and(|query| query.contains("name in~"));
+    if !names_events && let Some((status, header, body)) = world.refusals.pop() {
         let header = if header.is_empty() {
             String::new()
         } else {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::control::Control;
 use crate::emulator::{Emulator, command};
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 /// Writes the configuration of a fleet with the group `front`.
 fn fleet(folder: &Path) -> PathBuf {
@@ -112,7 +112,7 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     });
 
     // After the recovery it gives the place back, and is no longer a member.
-    queue.send(&message(&set, &id, "Completed", &names));
+    control.change(&queue, &set, &id, "Completed", &names);
     hub.await_record("the recovery", |record| {
         record["record"] == "recover" && record["outcome"] == "done"
     });
@@ -328,6 +328,12 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
     );
     hub.start();
     let send = |status: &str| {
+        control.with(|world| {
+            world.rows = ids
+                .each_ref()
+                .map(|id| row(&set, id, status, &["front_1"]))
+                .to_vec();
+        });
         queue.send(&Value::from(
             ids.each_ref()
                 .map(|id| message(&set, id, status, &["front_1"]))
@@ -390,7 +396,7 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
             fs::remove_file(hub.path("audit")).expect("removed");
         }
         hub.start();
-        queue.send(&message(&set, &id, "Completed", &["front_1"]));
+        control.change(&queue, &set, &id, "Completed", &["front_1"]);
         hub.await_record("the recovery", |record| {
             record["record"] == "recover" && record["outcome"] == "done"
         });
@@ -432,7 +438,7 @@ fn a_place_is_kept_for_a_recovery_that_takes_long_although_no_record_has_the_pre
     hub.kill();
     fs::remove_file(hub.path("audit")).expect("removed");
     hub.start();
-    queue.send(&message(&set, &id, "Completed", &["front_1"]));
+    control.change(&queue, &set, &id, "Completed", &["front_1"]);
     hub.await_record("the end", |record| record["change"] == "completed");
     // A machine that may not have been prepared gets 10 s more.
     std::thread::sleep(Duration::from_secs(14));
@@ -476,7 +482,7 @@ fn an_event_that_was_not_prepared_for_takes_no_machine_out_of_service() {
     hub.kill();
     fs::remove_file(hub.path("audit")).expect("removed");
     hub.start();
-    queue.send(&message(&set, &ids[0], "Completed", &["front_1"]));
+    control.change(&queue, &set, &ids[0], "Completed", &["front_1"]);
     hub.await_record("the recovery", |record| {
         record["record"] == "recover" && record["outcome"] == "done"
     });

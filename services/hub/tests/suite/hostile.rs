@@ -118,7 +118,7 @@ fn a_machine_that_an_event_no_longer_names_is_put_back() {
     queue.send(&message(&set, &id, "Scheduled", &["front_0", "front_1"]));
     hub.await_record("the approval", approval(200));
     for status in ["Started", "Completed"] {
-        queue.send(&message(&set, &id, status, &["front_0"]));
+        control.change(&queue, &set, &id, status, &["front_0"]);
     }
     hub.await_hook(&format!("recover-front_0-{id}"));
     hub.await_hook(&format!("recover-front_1-{id}"));
@@ -285,7 +285,7 @@ fn while_no_state_can_be_kept_machines_are_prepared_by_the_last_call() {
     preempt["data"]["resourceInfo"]["properties"]["EventType"] = json!("Preempt");
     queue.send(&preempt);
     hub.await_hook(&format!("prepare-soon-{}", event_id(2)));
-    queue.send(&message(&soon, &event_id(2), "Completed", &["soon"]));
+    control.change(&queue, &soon, &event_id(2), "Completed", &["soon"]);
     hub.await_hook(&format!("recover-soon-{}", event_id(2)));
     let failures = "\nscheduled_events_hub_state_save_failures_total ";
     let has_failed = |text: &str| {
@@ -639,6 +639,14 @@ fn recoveries_that_fail_again_and_again_keep_no_other_one_waiting() {
         if name == "db" {
             message["data"]["resourceInfo"]["properties"]["NotBefore"] =
                 json!("Tue, 20 Sep 2039 18:29:47 GMT");
+        }
+        if status == "Canceled" {
+            let machine = resource("virtualMachines", name);
+            control.with(|world| {
+                world
+                    .rows
+                    .push(row(&machine, &event_id(number), status, &[name]));
+            });
         }
         queue.send(&message);
     };

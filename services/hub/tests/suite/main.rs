@@ -9,6 +9,7 @@ mod fixture;
 mod gate;
 mod hostile;
 mod operator;
+mod record;
 mod restart;
 mod rows;
 mod scale;

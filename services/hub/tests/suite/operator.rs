@@ -439,9 +439,15 @@ fn the_login_of_the_azure_cli_is_used() {
     assert!(problem.contains("az login"), "{problem}");
     let (code, text, _) = with_az(failure, "check");
     assert!(
-        code == 1 && text.contains("failed  token: ") && text.contains("\n        az login\n"),
+        code == 1 && text.contains("FAIL  token ") && text.contains("-> az login\n"),
         "{text}"
     );
+}
+
+/// The lines of a table without its alignment.
+fn one_spaced(text: &str) -> String {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n";
+    text.lines().map(words).collect()
 }
 
 #[test]
@@ -452,24 +458,54 @@ fn a_missing_right_is_named_with_the_command_that_gives_it() {
     let (code, text, problem) = check();
     assert_eq!((code, problem.as_str()), (0, ""), "{text}");
     assert!(
-        text.contains("ok      token: given\n")
-            && text.contains(": no event yet: nothing was announced"),
+        one_spaced(&text).contains("ok token given\n")
+            && text.contains("  no event yet: nothing was announced"),
         "{text}"
     );
-    control.with(|world| {
-        world.refusals.push((
-            403,
-            "",
-            json!({"error": {"code": "AuthorizationFailed", "message": "no rights"}}),
-        ));
-    });
+    assert!(
+        text.ends_with(" checks, 0 failures, 0 warnings\n"),
+        "{text}"
+    );
+    let refuse = || {
+        control.with(|world| {
+            world.refusals.push((
+                403,
+                "",
+                json!({"error": {"code": "AuthorizationFailed", "message": "no rights"}}),
+            ));
+        });
+    };
+    refuse();
     let (code, text, problem) = check();
     let remedy = format!("--role ScheduledEventContributor --scope /subscriptions/{SUBSCRIPTION}");
     assert!(
         text.contains("status 403, AuthorizationFailed, no rights\n") && text.contains(&remedy),
         "{text}"
     );
-    assert_eq!((code, problem.as_str()), (1, "error: 1 of these fail\n"));
+    assert_eq!((code, problem.as_str()), (1, ""));
+    assert!(text.ends_with(" checks, 1 failure, 0 warnings\n"), "{text}");
+    refuse();
+    // The members are those of `scheduled-events doctor --json`.
+    let (code, text, problem) = run(configured.command().args(["check", "--json"]));
+    assert_eq!((code, problem.as_str()), (1, ""));
+    let findings: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let failed: Vec<_> = findings
+        .iter()
+        .filter(|finding| finding["outcome"] == "fail")
+        .collect();
+    let what = format!("subscription {SUBSCRIPTION}");
+    assert!(
+        failed.len() == 1
+            && failed[0]["check"] == what.as_str()
+            && failed[0]["do"]
+                .as_str()
+                .is_some_and(|todo| todo.ends_with(&remedy)),
+        "{text}"
+    );
+    assert!(findings[0]["check"] == "policy" && findings[0]["do"].is_null());
     // A queue that no server answers for, and a program that does not exist.
     let config = configured
         .read("hub.toml")
@@ -480,7 +516,7 @@ fn a_missing_right_is_named_with_the_command_that_gives_it() {
     fs::write(configured.path("hub.toml"), config + queue).expect("written");
     let (code, text, _) = check();
     assert!(
-        text.contains("failed  hooks.prepare: /no/such/program\n")
+        one_spaced(&text).contains("FAIL hooks.prepare there is no program \"/no/such/program\"")
             && text
                 .contains("az storage queue create --name events --account-name devstoreaccount1"),
         "{text}"
@@ -517,7 +553,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
             before,
             "{text}"
         );
-        (code, text)
+        (code, one_spaced(&text))
     };
     let (code, text) = check(
         &format!("gate = \"{0}\"\nstore = \"{0}\"", path("answers")),
@@ -525,12 +561,9 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     );
     assert_eq!(code, 0, "{text}");
     for line in [
-        format!(
-            "ok      audit: {}, which does not exist yet\n",
-            path("audit")
-        ),
-        "ok      gate: its engine answers\nok      store: its engine answers\n".into(),
-        format!("ok      queue.poison: {}, about 0 messages\n", poison.url),
+        format!("ok audit {}, which does not exist yet\n", path("audit")),
+        "ok gate its engine answers\nok store its engine answers\n".into(),
+        format!("ok queue.poison {}, about 0 messages\n", poison.url),
     ] {
         assert!(text.contains(&line), "{line} in {text}");
     }
@@ -538,11 +571,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
     let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);
     assert_eq!(code, 1, "{text}");
-    for line in [
-        "failed  audit: ",
-        "failed  store: ",
-        "failed  queue.poison: ",
-    ] {
+    for line in ["FAIL audit ", "FAIL store ", "FAIL queue.poison "] {
         assert!(text.contains(line), "{line} in {text}");
     }
     assert!(
@@ -553,6 +582,11 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     );
     // Paths that exist, but are of another kind.
     fs::write(configured.path("drain"), "#!/bin/sh\n").expect("written");
+    fs::write(
+        configured.path("policy.toml"),
+        "[[rule]]\naction = \"aprove\"\n",
+    )
+    .expect("written");
     let other = own
         .replace(
             &format!("audit = \"{}\"", path("audit")),
@@ -570,10 +604,11 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     let (code, text) = check("", &other);
     assert_eq!(code, 1, "{text}");
     for line in [
-        "failed  audit: ",
-        "failed  state: ",
-        "failed  hooks.prepare: ",
-        "`queue.sas_file` is valid",
+        "FAIL policy ",
+        "FAIL audit ",
+        "FAIL state ",
+        "FAIL hooks.prepare ",
+        "`queue.sas_file` that is valid",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
@@ -662,4 +697,55 @@ fn the_state_shows_which_machine_waits_for_what() {
         };
         (waits(&id, " end") && waits(&next, " start")).then_some(())
     });
+}
+
+/// Azure allows parentheses in the name of a resource group.
+#[test]
+fn a_group_with_parentheses_leaves_the_printed_commands_valid() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    for group in ["a(b", "a)b", "(dev)"] {
+        let mut command = hub.command();
+        command.args(["events-policy", "--vm", "db", "--as", "az", "-g", group]);
+        let printed = wait::output(&mut command);
+        fs::write(hub.path("printed"), &printed.stdout).expect("written");
+        let mut shell = Command::new("sh");
+        shell.arg("-n").arg(hub.path("printed"));
+        let parsed = wait::output(&mut shell);
+        assert!(
+            printed.status.success() && parsed.status.success(),
+            "{parsed:?}"
+        );
+    }
+}
+
+/// The unit is restarted after every exit code but this one.
+#[test]
+fn a_policy_that_is_missing_or_wrong_is_not_tried_again() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    for policy in [None, Some("[[rule]]\naction = \"sleep\"\n")] {
+        match policy {
+            Some(text) => fs::write(hub.path("policy.toml"), text).expect("written"),
+            None => fs::remove_file(hub.path("policy.toml")).expect("removed"),
+        }
+        let run = wait::output(hub.command().arg("run"));
+        let why = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(
+            run.status.code() == Some(2) && why.contains("policy.toml"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn metrics_do_not_replace_the_configuration() {
+    let hub = Hub::new("http://127.0.0.1:1", None, "");
+    let config = hub.read("hub.toml").replace("hub.prom", "hub.toml");
+    fs::write(hub.path("hub.toml"), &config).expect("written");
+    let run = wait::output(hub.command().arg("run"));
+    let why = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(
+        run.status.code() == Some(2) && why.contains("`metrics` is this configuration"),
+        "{why}"
+    );
+    assert_eq!(hub.read("hub.toml"), config);
 }

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_common::program::block_on;
 use scheduled_events_gate::engine::Engine as _;
 use scheduled_events_gate::engine::folder::FolderEngine;
+use scheduled_events_test_support::process::azurite;
 use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -93,6 +94,17 @@ impl Pair {
     }
 }
 
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for hub in &self.hubs {
+                eprintln!("a hub's log:\n{}", hub.read("log"));
+            }
+            eprintln!("the queue: {:?}", self.queue.texts());
+        }
+    }
+}
+
 fn is(record: &str, outcome: &str) -> impl Fn(&Value) -> bool {
     move |found| {
         found["record"] == record && (found["outcome"] == outcome || found["status"] == 200)
@@ -117,8 +129,8 @@ fn the_second_hub_takes_over_at_each_step() {
             .contains("standing by")
             .then_some(())
     });
-    pair.queue
-        .send(&message(&machine, &id, "Scheduled", &["db"]));
+    pair.control
+        .change(&pair.queue, &machine, &id, "Scheduled", &["db"]);
     pair.await_runs("prepare", 1);
 
     // Killed while it prepares: the other hub prepares again.
@@ -139,8 +151,8 @@ fn the_second_hub_takes_over_at_each_step() {
     });
     pair.hubs[1].kill();
     pair.queue.send(&message(&machine, &id, "Started", &["db"]));
-    pair.queue
-        .send(&message(&machine, &id, "Completed", &["db"]));
+    pair.control
+        .change(&pair.queue, &machine, &id, "Completed", &["db"]);
     pair.await_runs("recover", 1);
 
     // Killed while it recovers: the other hub recovers again.
@@ -413,4 +425,113 @@ fn a_store_that_does_not_answer_is_logged_once_and_not_at_each_attempt() {
         let log = hub.read("log");
         assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
     }
+}
+
+/// Its store is another folder by then, as after a mount is lost.
+#[test]
+fn a_hub_that_loses_its_store_deletes_no_message_that_the_other_hub_needs() {
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let mut pair = Pair::new();
+    let path = |name: &str| pair.shared.path().join(name);
+    let (link, own) = (path("mount"), path("own.toml"));
+    std::os::unix::fs::symlink(path("registers"), &link).expect("a link");
+    let store = fs::read_to_string(path("fleet.toml")).expect("text");
+    fs::write(&own, store.replace("/registers\"", "/mount\"")).expect("written");
+    let config = pair.hubs[0].read("hub.toml").replace(
+        &path("fleet.toml").display().to_string(),
+        &own.display().to_string(),
+    );
+    fs::write(pair.hubs[0].path("hub.toml"), config).expect("written");
+    pair.let_end("prepare");
+    for (hub, word) in [(0, "this hub works"), (1, "standing by")] {
+        pair.hubs[hub].start();
+        wait::until(word, || {
+            pair.hubs[hub].read("log").contains(word).then_some(())
+        });
+    }
+    fs::remove_file(&link).expect("removed");
+    pair.queue
+        .send(&message(&machine, &id, "Scheduled", &["db"]));
+    pair.hubs[1].await_record("its preparation", is("prepare", "ready"));
+    pair.hubs[1].await_record("the approval", is("approval", ""));
+}
+
+/// The hub that works receives a message, and ends since its store does not answer.
+#[test]
+fn a_message_that_a_hub_cannot_keep_is_handled_soon_after_its_store_is_back() {
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let mut pair = Pair::new();
+    let path = |name: &str| pair.shared.path().join(name);
+    let (registers, away) = (path("registers"), path("away"));
+    pair.let_end("prepare");
+    pair.hubs[0].start();
+    wait::until("the hub", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("this hub works")
+            .then_some(())
+    });
+    pair.control.await_query();
+    fs::rename(&registers, &away).expect("renamed");
+    fs::write(&registers, "").expect("written");
+    pair.queue
+        .send(&message(&machine, &id, "Scheduled", &["db"]));
+    let process = &mut pair.hubs[0].process.as_mut().expect("it runs").0;
+    assert!(!wait::ended(process).success());
+    fs::remove_file(&registers).expect("removed");
+    fs::rename(&away, &registers).expect("renamed");
+    let begin = std::time::Instant::now();
+    pair.hubs[1].start();
+    pair.hubs[1].await_record("the approval", is("approval", ""));
+    assert!(
+        begin.elapsed() < std::time::Duration::from_secs(30),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+/// The container does not exist.
+#[test]
+fn a_store_that_cannot_be_written_is_named_and_so_are_different_times() {
+    let mut pair = Pair::new();
+    let store = pair.shared.path().join("fleet.toml");
+    let folder = fs::read_to_string(&store).expect("text");
+    let (_azurite, port) = azurite(
+        "blob",
+        |_| {},
+        |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(),
+    );
+    let blob = format!(
+        "engine = \"blob\"\nblob = {{ url = \"http://127.0.0.1:{port}/devstoreaccount1/missing\", emulator = true }}\n"
+    );
+    fs::write(&store, blob).expect("written");
+    pair.hubs[0].start();
+    wait::until("the reason", || {
+        pair.hubs[0]
+            .read("log")
+            .contains("no hub works, and this one cannot take over")
+            .then_some(())
+    });
+    pair.hubs[0].kill();
+    // The longer time counts: the hub that works renews its lease every five seconds.
+    fs::write(&store, folder).expect("written");
+    for (hub, time) in [(0, "25s"), (1, "3s")] {
+        let config = pair.hubs[hub].read("hub.toml").replace(
+            "take_over_after = \"3s\"",
+            &format!("take_over_after = \"{time}\""),
+        );
+        fs::write(pair.hubs[hub].path("hub.toml"), config).expect("written");
+    }
+    let times = |hub: &Hub| hub.read("log").matches("this hub works").count();
+    pair.hubs[0].start();
+    wait::until("the hub", || (times(&pair.hubs[0]) == 1).then_some(()));
+    pair.hubs[1].start();
+    wait::until("the warning", || {
+        pair.hubs[1]
+            .read("log")
+            .contains("`take_over_after` is 3s, and that of the hub that works is 25s")
+            .then_some(())
+    });
+    std::thread::sleep(std::time::Duration::from_secs(12));
+    assert_eq!(times(&pair.hubs[1]), 0, "{}", pair.hubs[1].read("log"));
 }

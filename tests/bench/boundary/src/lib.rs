@@ -22,31 +22,6 @@ fn sum_of_event(event: &Event<'_>) -> u64 {
         + u64::from(event.duration_in_seconds().unwrap_or(0))
 }
 
-/// Reads every field in one pass, and adds them up.
-///
-/// # Safety
-/// `data` points to `len` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn core_read_each(data: *const u8, len: usize) -> u64 {
-    let mut sum = 0;
-    // SAFETY: guaranteed by the caller.
-    let body = unsafe { core::slice::from_raw_parts(data, len) };
-    let read = Document::parse_each(body, &mut [Text::plain(""); 16], |event, _, names| {
-        sum += sum_of_event(event);
-        match names {
-            Some(names) => sum += names.iter().map(|name| sum_of(Some(*name))).sum::<u64>(),
-            None => {
-                sum += event
-                    .resources()
-                    .iter()
-                    .map(|name| sum_of(Some(name)))
-                    .sum::<u64>()
-            }
-        }
-    });
-    if read.is_ok() { sum } else { 0 }
-}
-
 /// Reads every field of every event of a document and adds them up.
 ///
 /// # Safety

@@ -42,7 +42,7 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
 
 /// A poll as the command makes it: the request, and core's session, which reads, follows and decides.
 fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, String> {
-    let imds = Imds::new(endpoint, API_VERSION, false).map_err(|error| error.to_string())?;
+    let imds = Imds::new(endpoint).map_err(|error| error.to_string())?;
     let clock = Clock::start();
     let config = SessionConfig {
         interval_ms: 200,

@@ -30,6 +30,8 @@ pub(crate) enum Access {
     /// The chart with `node.at_deadline: force`, which `packaging/kubernetes/check` compares with
     /// this, and the policy about evictions.
     ChartWithAll,
+    /// The chart's default without evictions.
+    ChartWithoutEvictions,
     /// Nothing.
     None,
 }
@@ -89,6 +91,10 @@ pub(crate) fn objects_about_rights(release: &str, access: Access) -> Vec<Value> 
         .collect();
     for object in &mut objects {
         rename(object, release);
+        if access == Access::ChartWithoutEvictions && object["kind"] == "ClusterRole" {
+            let rules = object["rules"].as_array_mut().unwrap();
+            rules.retain(|rule| rule["resources"] != json!(["pods/eviction"]));
+        }
         if access == Access::ChartWithAll && object["kind"] == "ClusterRole" {
             let rules = object["rules"].as_array_mut().unwrap();
             let pods = rules

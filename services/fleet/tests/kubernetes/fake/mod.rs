@@ -320,6 +320,17 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Resp
         if !known {
             return Err(Refusal::new(401, "Unauthorized", "Unauthorized"));
         }
+        if method == "POST" && path.ends_with("/selfsubjectaccessreviews") {
+            let rights = shared.rights.as_ref().filter(|_| agent);
+            let review = rbac::review(&body, |right| {
+                rights.is_none_or(|rights| rights.granted.contains(right))
+            });
+            return Ok(Response::builder()
+                .status(201)
+                .header("content-type", "application/json")
+                .body(full(review.to_string()))
+                .unwrap());
+        }
         let target = Target::parse(&path)
             .ok_or_else(|| Refusal::new(404, "NotFound", "the server could not find it"))?;
         let watches = parameter("watch").is_some_and(|value| value == "true" || value == "1");

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use serde_json::{Value, json};
+
 use super::store::Target;
 
 /// The verb of a request.
@@ -29,6 +31,20 @@ pub(crate) fn right(verb: &str, target: &Target) -> Right {
         None => target.resource.clone(),
     };
     (verb.to_owned(), target.group.clone(), resource)
+}
+
+/// A `SelfSubjectAccessReview` with its answer. To ask for a right does not use it.
+pub(crate) fn review(body: &Value, allows: impl FnOnce(&Right) -> bool) -> Value {
+    let attributes = &body["spec"]["resourceAttributes"];
+    let text = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
+    let resource = match attributes["subresource"].as_str() {
+        Some(subresource) => format!("{}/{subresource}", text("resource")),
+        None => text("resource"),
+    };
+    let mut review = body.clone();
+    let allowed = allows(&(text("verb"), text("group"), resource));
+    review["status"] = json!({ "allowed": allowed });
+    review
 }
 
 /// The rights that were granted, and those that were used.

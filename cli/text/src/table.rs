@@ -7,14 +7,14 @@ use std::io;
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::output::style::DIM;
+use crate::style::DIM;
 
 /// The widest cell with text from outside, and the widest name, in terminal columns.
-pub(crate) const CELL_MAX: usize = 40;
+pub const CELL_MAX: usize = 40;
 
 /// The longest text below a row, in terminal columns. Azure's descriptions have up to 88
 /// characters.
-pub(crate) const TEXT_MAX: usize = 400;
+pub const TEXT_MAX: usize = 400;
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -27,8 +27,19 @@ const TERMINAL_MIN: usize = 20;
 
 /// A table. Each column but the last is as wide as its widest cell. Columns that the terminal has
 /// no space for are printed below their rows.
+///
+/// ```
+/// use scheduled_events_text::style::PLAIN;
+/// use scheduled_events_text::table::Table;
+///
+/// let mut table = Table::with_headings(["NAME", "STATE"]);
+/// table.row([("web".to_owned(), PLAIN), ("ready".to_owned(), PLAIN)]);
+/// let mut text = Vec::new();
+/// table.print(anstream::StripStream::new(&mut text), Some(80)).unwrap();
+/// assert_eq!(String::from_utf8(text).unwrap(), "NAME  STATE\nweb   ready\n");
+/// ```
 #[derive(Default)]
-pub(crate) struct Table {
+pub struct Table {
     headings: Vec<String>,
     rows: Vec<Row>,
 }
@@ -40,7 +51,8 @@ struct Row {
 }
 
 impl Table {
-    pub(crate) fn with_headings(headings: impl IntoIterator<Item = &'static str>) -> Self {
+    /// A table with these headings.
+    pub fn with_headings(headings: impl IntoIterator<Item = &'static str>) -> Self {
         Self {
             headings: headings.into_iter().map(str::to_owned).collect(),
             rows: Vec::new(),
@@ -48,7 +60,7 @@ impl Table {
     }
 
     /// Adds a row. Its texts must be safe to print.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
         self.rows.push(Row {
             cells: cells.into_iter().collect(),
             below: Vec::new(),
@@ -56,18 +68,17 @@ impl Table {
     }
 
     /// Adds a paragraph below the last row, aligned with the second column.
-    pub(crate) fn below(&mut self, text: String, style: Style) {
+    pub fn below(&mut self, text: String, style: Style) {
         if let Some(row) = self.rows.last_mut() {
             row.below.push((text, style));
         }
     }
 
     /// Prints the table for a terminal of this width; without one, no line is broken.
-    pub(crate) fn print(
-        &self,
-        mut output: impl io::Write,
-        terminal: Option<usize>,
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn print(&self, mut output: impl io::Write, terminal: Option<usize>) -> io::Result<()> {
         let terminal = terminal.map(|columns| columns.max(TERMINAL_MIN));
         let widths = self.column_widths();
         let shown = terminal.map_or(widths.len(), |terminal| fitting_columns(&widths, terminal));
@@ -167,7 +178,11 @@ fn print_cells(
 /// The text, cut after `max` terminal columns, the last of which is then `…`.
 ///
 /// Colour is not counted, so cut before colour is added.
-pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+///
+/// ```
+/// assert_eq!(scheduled_events_text::table::cut("abcde", 4), "abc…");
+/// ```
+pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     // No character occupies more columns than it has bytes.
     if text.len() <= max || text.width() <= max {
         return Cow::Borrowed(text);
@@ -187,7 +202,11 @@ pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
 
 /// The lines of a paragraph of at most `width` columns. It breaks at spaces, and inside words that
 /// are wider than a line.
-pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
+///
+/// ```
+/// assert_eq!(scheduled_events_text::table::wrap("one two three", Some(7)), ["one two", "three"]);
+/// ```
+pub fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
     let Some(width) = width
         .map(|width| width.max(2))
         .filter(|width| text.width() > *width)
@@ -226,7 +245,7 @@ pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::style::PLAIN;
+    use crate::style::PLAIN;
 
     fn cells<const N: usize>(texts: [&str; N]) -> [(String, Style); N] {
         texts.map(|text| (text.to_owned(), PLAIN))
