@@ -1,4 +1,4 @@
-//! A random part of a pause: machines that begin together must not come back together.
+//! Random pauses, since machines that begin together must not come back together, and random numbers.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -7,6 +7,11 @@ use std::time::Duration;
 pub fn part_of(longest: Duration) -> Duration {
     let thousandths = u32::try_from(RandomState::new().hash_one(0) % 1000).unwrap_or(0);
     longest * thousandths / 1000
+}
+
+/// A random number that other programs read exactly, too: one below 2^53, and not 0.
+pub fn number() -> u64 {
+    (RandomState::new().hash_one(0) >> 11).max(1)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::register::{
 };
 use crate::store::{self, decode, encode, read, swap};
 use scheduled_events_common::names::Name;
-use scheduled_events_common::random::part_of;
+use scheduled_events_common::random::{number, part_of};
 
 /// Up to how many machines an event keeps their marks in its own register. Marks of larger events
 /// are registers of their own, where the engine has such: in one register, from 1,000 machines on,
@@ -25,6 +25,13 @@ const MARKS_IN_EVENT_MAX: usize = 64;
 
 /// Approximate time of one register write; N writers at once need about N times as long.
 const CHANGE_TIME: Duration = Duration::from_millis(4);
+
+/// The longest time by which machines see a change of an event's machines at different times.
+const DOCUMENTS_AGREE_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long after a decision that is void somebody may still post because of it: a yes is followed
+/// by a poll, and a POST by its time-outs.
+const POST_TIME: Duration = Duration::from_secs(15);
 
 /// The longest pause before a write to a register that other machines write, too. A question is
 /// answered within eight seconds.
@@ -58,28 +65,44 @@ pub trait Members {
 #[derive(Debug)]
 pub struct GateRun {
     participant: Participant,
+    /// The key of the event's register.
+    key: String,
     progress: Progress,
     event_revision: Option<Revision>,
     /// The marks that are registers of their own, as of `marks_moment`.
     marks: BTreeMap<Name, Marked>,
     marks_moment: Option<Revision>,
     group_revisions: Vec<Option<Revision>>,
-    /// When this process first saw the decision.
-    go_seen: Option<Instant>,
+    /// The round of the decision, and when this process first saw that.
+    go_seen: Option<(u64, Instant)>,
+    /// Since when the register has named machines that no document of this machine has named.
+    newcomers_since: Option<Instant>,
+    /// Since when this process has known that an earlier round was decided, and this one is not.
+    was_decided_since: Option<Instant>,
 }
 
 impl GateRun {
     /// Starts without knowledge of what this process did.
     pub fn new(participant: Participant) -> Self {
+        let key = participant.event.key();
+        Self::at(key, participant)
+    }
+
+    /// The same, with the event's register under this key: earlier versions of this program use
+    /// another one.
+    pub(crate) fn at(key: String, participant: Participant) -> Self {
         let group_revisions = vec![None; participant.shares.len()];
         Self {
             participant,
+            key,
             progress: Progress::default(),
             event_revision: None,
             marks: BTreeMap::new(),
             marks_moment: None,
             group_revisions,
             go_seen: None,
+            newcomers_since: None,
+            was_decided_since: None,
         }
     }
 
@@ -88,13 +111,16 @@ impl GateRun {
         &self.participant
     }
 
-    /// Sets the groups' limits, which may be new: a percentage depends on the number of machines,
-    /// and a window on the time. The groups themselves may be new, too, once the zone of a machine
-    /// is known. What was confirmed for other limits does not count then.
+    /// Sets the event as it is now, and the groups' limits, which may be new: a percentage depends on
+    /// the number of machines, and a window on the time. The groups themselves may be new, too, once
+    /// the zone of a machine is known. What was confirmed for other limits does not count then.
     pub fn set_shares(&mut self, participant: &Participant) {
         self.participant.closed.clone_from(&participant.closed);
-        if self.participant.event.not_before != participant.event.not_before {
-            self.participant.event.not_before = participant.event.not_before;
+        let before = self.participant.event.not_before;
+        self.participant.event.clone_from(&participant.event);
+        let named = participant.event.resources.iter().cloned();
+        self.participant.named.extend(named);
+        if before != participant.event.not_before {
             // The new mark brings the new time into the register.
             self.progress.forget_mark();
         }
@@ -173,6 +199,7 @@ impl GateRun {
         question: Question,
     ) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
+        self.participant.new_round = number();
         let mut conflicts = 0;
         loop {
             let is_done = match self.next_step(question) {
@@ -195,9 +222,12 @@ impl GateRun {
 
     /// The protocol's next step, from what is known.
     fn next_step(&self, question: Question) -> GateStep {
-        let since_go = self.go_seen.map_or(Duration::ZERO, |at| at.elapsed());
+        let since_go = self.go_seen.map_or(Duration::ZERO, |(_, at)| at.elapsed());
+        let posts_are_over = self
+            .was_decided_since
+            .is_some_and(|at| at.elapsed() >= POST_TIME);
         match question {
-            Question::Prepare => self.participant.prepare(&self.progress),
+            Question::Prepare => self.participant.prepare(&self.progress, posts_are_over),
             Question::Approve => self.participant.approve(&self.progress, Some(since_go)),
             Question::Withdraw => self.participant.withdraw(&self.progress),
             Question::StandDown => self.participant.stand_down(&self.progress),
@@ -318,7 +348,7 @@ impl GateRun {
     }
 
     async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
-        let key = self.participant.event.key();
+        let key = self.key.clone();
         let Some(split) = self.split_registers(engine) else {
             let (register, revision) = read(engine, &key).await?;
             self.event_revision = revision;
@@ -337,7 +367,7 @@ impl GateRun {
         change: &EventChange,
         before: &Progress,
     ) -> Result<Option<EventRegister>, EngineError> {
-        let key = self.participant.event.key();
+        let key = self.key.clone();
         let mut register = before
             .event()
             .map(|event| (**event).clone())
@@ -354,6 +384,7 @@ impl GateRun {
             };
         };
         let is_go = matches!(change, EventChange::Go(_));
+        let is_round = matches!(change, EventChange::Begin { .. });
         if is_go {
             // The decision must see all marks as they are now, not marks that were collected in
             // several reads.
@@ -361,7 +392,11 @@ impl GateRun {
             register = self.read_event(engine).await?;
             let is_ready =
                 |name: &Name| *name == self.participant.machine || register.is_ready(name);
-            if register.go.is_some() || !self.participant.event.resources.iter().all(is_ready) {
+            // Nobody has decided meanwhile.
+            let is_as_read = before
+                .event()
+                .is_some_and(|event| (event.round, &event.go) == (register.round, &register.go));
+            if !is_as_read || !self.participant.event.resources.iter().all(is_ready) {
                 return Ok(None);
             }
         }
@@ -370,19 +405,20 @@ impl GateRun {
         let is_new_time = register.not_before != time;
         change.apply(&mut register, now());
         let machine = &self.participant.machine;
-        let Marked { mark, at } = register.marks[machine];
+        let Marked { mark, at, round } = register.marks[machine];
         let mark = encode(
             &key,
             &MarkRegister {
                 machine: machine.clone(),
                 mark,
                 at,
+                round,
             },
         )?;
         // A mark alone does not change the register, unless it changes the time: so marks do not
         // conflict with each other.
         register.marks.clear();
-        let value = (is_go || is_new_time || self.event_revision.is_none())
+        let value = (is_go || is_round || is_new_time || self.event_revision.is_none())
             .then(|| encode(&key, &register))
             .transpose()?;
         let change = SplitWrite {
@@ -402,19 +438,12 @@ impl GateRun {
 
     /// Fills in the members of the register that are for people.
     fn describe(&self, register: &mut EventRegister) {
-        register
-            .event_type
-            .clone_from(&self.participant.event.event_type);
         register.event_id = Some(self.participant.event.written_id.clone());
-        register.duration = self.participant.event.duration;
         register.not_before = self
             .participant
             .event
             .not_before_seconds()
             .or(register.not_before);
-        register
-            .resources
-            .clone_from(&self.participant.event.resources);
     }
 
     /// Assembles the event's register from what was read.
@@ -423,8 +452,8 @@ impl GateRun {
             self.marks.clear();
         }
         for (_, value) in &whole.parts {
-            let MarkRegister { machine, mark, at } = decode(key, value)?;
-            self.marks.insert(machine, Marked { mark, at });
+            let part: MarkRegister = decode(key, value)?;
+            self.marks.insert(part.machine.clone(), part.marked());
         }
         self.marks_moment = Some(whole.moment);
         let mut register = EventRegister::default();
@@ -438,8 +467,29 @@ impl GateRun {
     }
 
     fn saw_event(&mut self, register: Arc<EventRegister>) {
-        if register.go.is_some() {
-            self.go_seen.get_or_insert_with(Instant::now);
+        let is_seen = self
+            .go_seen
+            .is_some_and(|(round, _)| round == register.round);
+        match register.go {
+            Some(_) if is_seen => {}
+            Some(_) => self.go_seen = Some((register.round, Instant::now())),
+            None => self.go_seen = None,
+        }
+        if register.resources.is_subset(&self.participant.named) {
+            self.newcomers_since = None;
+        } else {
+            let since = *self.newcomers_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= DOCUMENTS_AGREE_WITHIN {
+                // They were in the event, and are not any more.
+                self.participant
+                    .named
+                    .extend(register.resources.iter().cloned());
+            }
+        }
+        if register.was_decided {
+            self.was_decided_since.get_or_insert_with(Instant::now);
+        } else {
+            self.was_decided_since = None;
         }
         self.progress.saw_event(register);
     }

@@ -7,6 +7,7 @@ use scheduled_events::record::EventRecord;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::register::EventRegister;
 use scheduled_events_common::hexadecimal::hexadecimal;
 use scheduled_events_common::names::Name;
 
@@ -105,6 +106,16 @@ impl Event {
         }
     }
 
+    /// The event of this id that a register is about.
+    pub(crate) fn of_register(id: &str, register: &EventRegister) -> Self {
+        let event = Self::new(id, &register.event_type, register.resources.clone());
+        Self {
+            duration: register.duration,
+            is_advice: event.is_advice || register.advice,
+            ..event
+        }
+    }
+
     /// The event with this status: `Advisory` says of any type that it is advice.
     fn with_status(mut self, status: Option<&str>) -> Self {
         self.is_advice |= status == Some("Advisory");
@@ -118,41 +129,33 @@ impl Event {
             .map(|time| u64::try_from(time.as_second()).unwrap_or_default())
     }
 
-    /// The key of the event's register. An event with another type, another duration or other
-    /// machines has another register: a decision about the event as it was does not apply to the
-    /// event as it is. The key leaves out the incarnation, which changes with every other event. An
-    /// unknown duration differs from every number.
+    /// The key of the event's register. An event that changes keeps it, so that each machine has one
+    /// mark for the event, whatever it was when the mark was made.
     ///
     /// ```
     /// use scheduled_events_gate::event::Event;
     ///
-    /// let event = |resources: &[&str]| Event::new("C7061BAC", "Reboot", resources.iter().map(|&name| name.into()).collect());
-    /// assert_eq!(event(&["b", "A"]).key(), event(&["a", "B", "b"]).key());
-    /// assert_ne!(event(&["a", "b"]).key(), event(&["a"]).key());
-    /// let of_nine_seconds = Event { duration: Some(9), ..event(&["a"]) };
-    /// assert_ne!(of_nine_seconds.key(), event(&["a"]).key());
+    /// let event = |kind| Event::new("C7061BAC", kind, ["a".into()].into());
+    /// assert_eq!(event("Reboot").key(), event("Redeploy").key());
     /// ```
     pub fn key(&self) -> String {
-        let mut hash = Sha256::new();
-        hash.update(self.event_type.as_bytes());
-        // Advice of an event is another event than the event.
-        hash.update(if self.is_advice { b"\x01" } else { b"\0" });
-        hash.update(
-            self.duration
-                .map(|seconds| seconds.to_string())
-                .unwrap_or_default(),
-        );
-        for resource in &self.resources {
-            hash.update([0]);
-            hash.update(resource.as_str().to_ascii_lowercase());
-        }
-        format!(
-            "{}{}",
-            events_prefix(&self.id),
-            hexadecimal(&hash.finalize()[..12])
-        )
+        format!("{}{REGISTER}", events_prefix(&self.id))
+    }
+
+    /// Whether this register is about the event as it is: with another type, another duration or
+    /// other machines, its marks and its decision are about another interruption. The incarnation
+    /// does not matter, since it changes with every other event. An unknown duration differs from
+    /// every number.
+    pub fn is_that_of(&self, register: &EventRegister) -> bool {
+        self.event_type == register.event_type
+            && self.is_advice == register.advice
+            && self.duration == register.duration
+            && self.resources == register.resources
     }
 }
+
+/// The end of the key of an event's register. Earlier versions of this program have a hash of the event there.
+const REGISTER: &str = "event";
 
 /// The prefix of the keys of an event's registers, from its id in lower case.
 pub fn events_prefix(id: &str) -> String {
@@ -177,26 +180,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_a_part_of_the_event_as_it_is() {
-        let event = |duration: &str| -> Event {
-            let text =
-                format!(r#"{{"event_id":"E","event_type":"Freeze","resources":["a"]{duration}}}"#);
+    fn a_register_is_about_the_event_as_it_is() {
+        let event = |more: &str| -> Event {
+            let text = format!(r#"{{"event_id":"E","event_type":"Freeze"{more}}}"#);
             serde_json::from_str(&text).expect("an event")
         };
-        let keys = [
-            "",
-            r#","duration_in_seconds":0"#,
-            r#","duration_in_seconds":9"#,
-            r#","duration_in_seconds":90"#,
+        let with = |more: &str| event(&format!(r#","resources":["a","B"]{more}"#));
+        let register = |event: Event| {
+            let mut register = EventRegister::default();
+            let (by, event) = ("a".into(), Box::new(event));
+            let change = crate::register::EventChange::Begin {
+                by,
+                event,
+                round: 1,
+            };
+            change.apply(&mut register, 0);
+            register
+        };
+        let distinct = [
+            with(""),
+            with(r#","duration_in_seconds":0"#),
+            with(r#","duration_in_seconds":9"#),
+            with(r#","event_status":"Advisory""#),
+            Event::new("E", "Reboot", ["a", "B"].map(Into::into).into()),
+            event(r#","resources":["a"]"#),
         ];
-        let keys: BTreeSet<_> = keys.iter().map(|duration| event(duration).key()).collect();
-        assert_eq!(keys.len(), 4, "{keys:?}");
-        for unknown in [
-            r#","duration_in_seconds":null"#,
-            r#","duration_in_seconds":-1"#,
-        ] {
-            assert_eq!(event(unknown).key(), event("").key());
+        for (number, event) in distinct.iter().enumerate() {
+            let of: Vec<_> = distinct
+                .iter()
+                .map(|other| event.is_that_of(&register(other.clone())))
+                .collect();
+            let expected: Vec<_> = (0..distinct.len()).map(|other| other == number).collect();
+            assert_eq!(of, expected, "{event:?}");
         }
+        for same in [
+            with(r#","duration_in_seconds":null"#),
+            with(r#","duration_in_seconds":-1"#),
+            event(r#","resources":["b","A","b"]"#),
+        ] {
+            assert!(same.is_that_of(&register(with(""))), "{same:?}");
+        }
+        assert!(!with("").is_that_of(&EventRegister::default()));
     }
 
     #[test]

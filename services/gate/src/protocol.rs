@@ -8,9 +8,16 @@
 //! is an answer.
 //!
 //! This process relies only on what it confirmed by a swap of its own. So the age of a value that
-//! was read makes no difference: a swap over an old value is refused, and the decision itself, once
-//! read, is final. Nor does it matter what an earlier process of this machine did, or whether the
-//! reply to a swap was lost: the process takes the step again.
+//! was read makes no difference, since a swap over an old value is refused. Nor does it matter what
+//! an earlier process of this machine did, or whether the reply to a swap was lost: the process
+//! takes the step again.
+//!
+//! An event has one register, whatever becomes of it, and its marks count for the round in which
+//! they were made. Who sees another event than the register's begins a round, whether its own
+//! document is newer or older: nobody is ready in it before saying so again. So machines whose
+//! documents differ take turns in beginning rounds, and nothing is decided until they agree. Only a
+//! machine that the event names newly needs more, since the others would decide without it: a
+//! register that names more machines than any document of this machine is left as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,6 +63,10 @@ pub struct Participant {
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
+    /// The machines of the event in any of this machine's documents, as far as this process knows.
+    pub named: BTreeSet<Name>,
+    /// The number of the round that this machine begins, if it does: one that no other round has.
+    pub new_round: u64,
 }
 
 /// This process's knowledge about one event's registers.
@@ -74,6 +85,8 @@ pub struct Progress {
     reservers: BTreeMap<Name, bool>,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
+    /// Whether this machine wrote the decision during this question.
+    has_decided: bool,
     /// The groups in which this process has made its claim.
     claimed: BTreeSet<usize>,
 }
@@ -122,8 +135,12 @@ pub enum Answer {
 pub enum Why {
     /// The event is advice, which nobody approves.
     Advice,
+    /// An earlier decision about the event is void, and somebody may still post the approval.
+    MayBePosted,
     /// These machines are not ready.
     NotReady(Vec<Name>),
+    /// Other machines' documents name these machines, too.
+    DocumentsDiffer(Vec<Name>),
     /// Other machines of the group are out of service.
     NoSlot {
         /// The group.
@@ -165,37 +182,46 @@ impl Participant {
         shares.sort_by(|a, b| a.group.cmp(&b.group));
         Self {
             machine,
+            named: event.resources.clone(),
             event,
             shares,
             take_over_after,
             closed: BTreeMap::new(),
+            new_round: 0,
         }
     }
 
-    /// May this machine prepare? From now on it is not ready.
-    pub fn prepare(&self, progress: &Progress) -> GateStep {
+    /// May this machine prepare? From now on it is not ready. `posts_are_over` is whether nobody can
+    /// still post because of a decision of an [earlier round](EventRegister::was_decided).
+    pub fn prepare(&self, progress: &Progress, posts_are_over: bool) -> GateStep {
         if self.is_alone_and_urgent() {
             return GateStep::Answer(Answer::Open);
         }
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        // The process was restarted after the decision. The mark stays, since the decision does.
-        if event.go.is_some() {
-            return GateStep::Answer(Answer::Open);
+        // Whatever was decided, this machine is about to be not ready.
+        let differs = !self.event.is_that_of(event) && self.newcomers(event).next().is_none();
+        if differs || event.go.is_some() {
+            return self.begin();
         }
-        if progress.mark != Some(Mark::Withdrawn) {
+        if progress.mark != Some(Mark::Withdrawn) || event.is_ready(&self.machine) {
             return self.mark(Mark::Withdrawn);
         }
-        self.take_slots(progress, false)
-            .unwrap_or(GateStep::Answer(Answer::Open))
+        self.take_slots(progress, false).unwrap_or(GateStep::Answer(
+            if event.was_decided && !posts_are_over {
+                Answer::Closed(Why::MayBePosted)
+            } else {
+                Answer::Open
+            },
+        ))
     }
 
     /// May this machine approve? It is ready. `since_go` is how long this process has known the
     /// decision.
     ///
-    /// The write of `go` is followed by another round: the machine that wrote it has turn zero and
-    /// answers yes, the others answer that another one approves until their turn has come.
+    /// The write of `go` is followed by another round: the machine that wrote it answers yes, the
+    /// others answer that another one approves until their turn has come, and then write it, too.
     pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> GateStep {
         if self.event.is_advice {
             return GateStep::Answer(Answer::Closed(Why::Advice));
@@ -206,14 +232,28 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        if let Some(go) = &event.go {
-            let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
-            let answer = if is_my_turn {
-                Answer::Open
+        if !self.event.is_that_of(event) {
+            let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
+            return if newcomers.is_empty() {
+                self.begin()
             } else {
-                Answer::AnotherApproves { by: go.by.clone() }
+                GateStep::Answer(Answer::Closed(Why::DocumentsDiffer(newcomers)))
             };
-            return GateStep::Answer(answer);
+        }
+        let missing = || {
+            self.event
+                .resources
+                .iter()
+                .filter(|name| **name != self.machine && !event.is_ready(name))
+        };
+        let all_are_ready = missing().next().is_none();
+        if let Some(go) = event.go.as_ref().filter(|_| all_are_ready) {
+            let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
+            return match (progress.has_decided, is_my_turn) {
+                (true, _) => GateStep::Answer(Answer::Open),
+                (false, true) => self.decide(),
+                (false, false) => GateStep::Answer(Answer::AnotherApproves { by: go.by.clone() }),
+            };
         }
         if let Some(step) = self.take_slots(progress, true) {
             // Without slots this machine must not count as ready, whatever it was before.
@@ -224,13 +264,6 @@ impl Participant {
                 step
             };
         }
-        let missing = || {
-            self.event
-                .resources
-                .iter()
-                .filter(|name| **name != self.machine && !event.is_ready(name))
-        };
-        let all_are_ready = missing().next().is_none();
         // An event that can wait has slots only if it began in a window. It then finishes, even
         // after the window's end.
         let waits_for_not_before = self.shares.iter().find_map(|share| {
@@ -241,9 +274,9 @@ impl Participant {
             })
         });
         if all_are_ready && waits_for_not_before.is_none() {
-            return GateStep::ChangeEvent(EventChange::Go(self.machine.clone()));
+            return self.decide();
         }
-        // The register may have been deleted since, and the mark with it.
+        // The register may have been deleted since, and the mark with it, or be of another round.
         if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
             return self.mark(Mark::Ready);
         }
@@ -258,7 +291,9 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
+        // Of another event, this machine's mark is void.
+        let is_done = event.go.is_some() || !self.event.is_that_of(event);
+        if is_done || progress.mark == Some(Mark::Withdrawn) {
             return GateStep::Answer(Answer::Open);
         }
         self.mark(Mark::Withdrawn)
@@ -271,7 +306,7 @@ impl Participant {
         let is_decided = progress
             .event
             .as_ref()
-            .is_some_and(|event| event.go.is_some());
+            .is_some_and(|event| event.go.is_some() && self.event.is_that_of(event));
         if is_decided || !matches!(step, GateStep::Answer(_)) {
             return step;
         }
@@ -301,6 +336,24 @@ impl Participant {
 
     fn mark(&self, mark: Mark) -> GateStep {
         GateStep::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
+    }
+
+    /// The machines of a register that none of this machine's documents has named. They may have
+    /// been added to the event, and prepare: this machine's document is about to show them.
+    fn newcomers<'a>(&'a self, register: &'a EventRegister) -> impl Iterator<Item = &'a Name> {
+        register.resources.difference(&self.named)
+    }
+
+    fn begin(&self) -> GateStep {
+        GateStep::ChangeEvent(EventChange::Begin {
+            by: self.machine.clone(),
+            event: Box::new(self.event.clone()),
+            round: self.new_round,
+        })
+    }
+
+    fn decide(&self) -> GateStep {
+        GateStep::ChangeEvent(EventChange::Go(self.machine.clone()))
     }
 
     /// No other machine is concerned, and there is no time.
@@ -549,8 +602,10 @@ impl Progress {
     /// Reports that a change of the event's register was carried out, and returned this register.
     pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
         self.event = Some(register);
+        self.has_decided = matches!(change, EventChange::Go(_));
         self.mark = Some(match change {
             EventChange::Mark(_, mark) => *mark,
+            EventChange::Begin { .. } => Mark::Withdrawn,
             EventChange::Go(_) => Mark::Ready,
         });
     }
@@ -607,6 +662,7 @@ impl Progress {
 
     /// Forgets what was read, before another question. What was confirmed stays.
     pub fn forget_reads(&mut self) {
+        self.has_decided = false;
         self.event = None;
         self.groups.clear();
         self.reservers.clear();

@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Event;
 use scheduled_events_common::names::Name;
 
 /// Seconds since 1970, by the clock of the machine that wrote them. They are for people; no
@@ -32,6 +33,9 @@ pub struct Marked {
     pub mark: Mark,
     /// When it was made.
     pub at: Stamp,
+    /// The [round](EventRegister::round) that it was made in.
+    #[serde(default)]
+    pub round: u64,
 }
 
 /// A mark that is a register of its own.
@@ -43,34 +47,59 @@ pub struct MarkRegister {
     pub mark: Mark,
     /// When it was made.
     pub at: Stamp,
+    /// The round that it was made in.
+    #[serde(default)]
+    pub round: u64,
 }
 
-/// The decision that an event is approved. It is final.
+impl MarkRegister {
+    /// The mark, as the event's register has it.
+    pub const fn marked(&self) -> Marked {
+        Marked {
+            mark: self.mark,
+            at: self.at,
+            round: self.round,
+        }
+    }
+}
+
+/// The decision that an event is approved. It counts as long as the round does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Go {
-    /// The machine that decided. It posts first.
+    /// The machine that decided, or took over. It posts first.
     pub by: Name,
     /// When it decided.
     pub at: Stamp,
 }
 
-/// `E`: one event, as it was announced.
+/// `E`: one event, as the machine that began the round sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EventRegister {
     /// The id as the service wrote it, for people; `None` if an earlier version of this program wrote the register.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
-    /// The type. For people; the key contains it.
+    /// The type.
     pub event_type: String,
-    /// Its duration in seconds; `None` if that is unknown. The key contains it.
+    /// Whether it is advice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub advice: bool,
+    /// Its duration in seconds; `None` if that is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
     /// When Azure starts it at the latest, in seconds since 1970, according to the last machine
-    /// that marked itself; `None` if that is unknown. For people; the key does not contain it.
+    /// that marked itself; `None` if that is unknown. For people: a new time voids no mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<u64>,
-    /// The machines that it affects. For people; the key contains them.
+    /// The machines that it affects.
     pub resources: BTreeSet<Name>,
+    /// A random number. A machine that sees another event than this one, or prepares although the
+    /// event is decided, begins another round: only marks of the current round count, and so does
+    /// the decision.
+    #[serde(default)]
+    pub round: u64,
+    /// Whether an earlier round was decided: somebody may still post its approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_decided: bool,
     /// The marks. A machine without one has not marked itself yet.
     pub marks: BTreeMap<Name, Marked>,
     /// The decision.
@@ -78,11 +107,21 @@ pub struct EventRegister {
 }
 
 impl EventRegister {
-    /// Whether this machine is marked as ready.
+    /// Whether this machine is marked as ready, in this round.
     pub fn is_ready(&self, machine: &Name) -> bool {
         self.marks
             .get(machine)
-            .is_some_and(|marked| marked.mark == Mark::Ready)
+            .is_some_and(|marked| marked.mark == Mark::Ready && marked.round == self.round)
+    }
+
+    fn set_mark(&mut self, machine: &Name, mark: Mark, at: Stamp) {
+        let round = self.round;
+        // A repeated mark keeps its time.
+        let before = self.marks.get(machine);
+        let before = before.filter(|marked| (marked.mark, marked.round) == (mark, round));
+        let at = before.map_or(at, |marked| marked.at);
+        self.marks
+            .insert(machine.clone(), Marked { mark, at, round });
     }
 }
 
@@ -256,7 +295,16 @@ pub enum Progress {
 pub enum EventChange {
     /// A machine marks itself.
     Mark(Name, Mark),
-    /// A machine marks itself as ready and decides.
+    /// A machine that is not ready begins a round: all marks and the decision are void.
+    Begin {
+        /// The machine.
+        by: Name,
+        /// The event as this machine sees it.
+        event: Box<Event>,
+        /// The number of the round.
+        round: u64,
+    },
+    /// A machine marks itself as ready and decides, or takes a decision over.
     Go(Name),
 }
 
@@ -264,25 +312,20 @@ impl EventChange {
     /// Applies the change.
     pub fn apply(&self, register: &mut EventRegister, at: Stamp) {
         match self {
-            Self::Mark(machine, mark) => {
-                // A repeated mark keeps its time.
-                let before = register
-                    .marks
-                    .get(machine)
-                    .filter(|marked| marked.mark == *mark);
-                let at = before.map_or(at, |marked| marked.at);
-                register
-                    .marks
-                    .insert(machine.clone(), Marked { mark: *mark, at });
+            Self::Mark(machine, mark) => register.set_mark(machine, *mark, at),
+            Self::Begin { by, event, round } => {
+                register.event_type.clone_from(&event.event_type);
+                register.advice = event.is_advice;
+                register.duration = event.duration;
+                register.resources.clone_from(&event.resources);
+                register.round = *round;
+                register.was_decided |= register.go.take().is_some();
+                register.marks.clear();
+                register.set_mark(by, Mark::Withdrawn, at);
             }
             Self::Go(machine) => {
-                register.marks.insert(
-                    machine.clone(),
-                    Marked {
-                        mark: Mark::Ready,
-                        at,
-                    },
-                );
+                register.set_mark(machine, Mark::Ready, at);
+                register.was_decided = false;
                 register.go = Some(Go {
                     by: machine.clone(),
                     at,

@@ -3,6 +3,7 @@
 
 mod blob;
 mod by_hand;
+mod changes;
 mod check;
 #[path = "../kubernetes/cluster/mod.rs"]
 #[allow(dead_code)]

@@ -17,8 +17,7 @@ use crate::event::Event;
 use crate::group::shares;
 use crate::members::{Member, Presence, SilenceLimits, presence};
 use crate::register::{
-    EventRegister, GroupRegister, MachineRegister, Mark, MarkRegister, Marked, Next, Progress,
-    Stamp,
+    EventRegister, GroupRegister, MachineRegister, MarkRegister, Next, Progress, Stamp,
 };
 use crate::store::{decode, list};
 use scheduled_events_common::failure::Failure;
@@ -122,16 +121,8 @@ impl Registers {
         problems.extend(more);
         let with_marks = |(key, mut event): (String, EventRegister)| {
             let prefix = marks_prefix(&key);
-            for (_, MarkRegister { machine, mark, at }) in
-                marks.iter().filter(|(key, _)| key.starts_with(&prefix))
-            {
-                event.marks.insert(
-                    machine.clone(),
-                    Marked {
-                        mark: *mark,
-                        at: *at,
-                    },
-                );
+            for (_, part) in marks.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+                event.marks.insert(part.machine.clone(), part.marked());
             }
             (key.split('/').nth(1).unwrap_or_default().to_owned(), event)
         };
@@ -539,7 +530,7 @@ impl Registers {
         }
         match event.marks.get(machine) {
             None => ("not heard of", None),
-            Some(marked) if marked.mark == Mark::Ready => ("ready", Some(marked.at)),
+            Some(marked) if event.is_ready(machine) => ("ready", Some(marked.at)),
             Some(marked) => ("not ready", Some(marked.at)),
         }
     }

@@ -99,6 +99,14 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Advice => f.write_str("the event is advice, which nobody approves"),
+            Self::MayBePosted => f.write_str(
+                "what was decided about the event as it was is void, and somebody may still approve it: wait some seconds",
+            ),
+            Self::DocumentsDiffer(machines) => write!(
+                f,
+                "documents differ: the event of other machines affects {}, too",
+                list(machines)
+            ),
             Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
             Self::NoSlot {
                 group,

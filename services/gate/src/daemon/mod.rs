@@ -108,6 +108,8 @@ pub struct Daemon {
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
     started_at: Instant,
+    /// Whether no register of an earlier version of this program has a mark of this machine.
+    has_left_earlier: Cell<bool>,
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
@@ -264,6 +266,7 @@ impl Daemon {
             upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
+            has_left_earlier: Cell::default(),
             forced: RefCell::default(),
             last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
@@ -351,6 +354,9 @@ impl Daemon {
             return Ok(answer);
         }
         let answer = timeout_at(end, async {
+            if !participant.is_alone_and_urgent() {
+                self.leave_earlier_registers().await?;
+            }
             let mut run = pending.run.lock().await;
             run.set_shares(&participant);
             run.recall_members(members.is_some().then_some(health));
@@ -499,7 +505,9 @@ impl Daemon {
         }
         // A decision precedes the start. Registers of events that are over are deleted: nothing is
         // known about those.
-        let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
+        let is_decided = registers
+            .iter()
+            .any(|(_, register)| register.go.is_some() || register.was_decided);
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
         let written_id = self.history.borrow().written_id(&id).to_owned();

@@ -386,30 +386,47 @@ impl Daemon {
                 continue;
             }
             let id = key.split('/').nth(1).unwrap_or_default();
-            let duration = register.duration;
-            let event = Event {
-                duration,
-                ..Event::new(id, &register.event_type, register.resources)
-            };
-            if event.key() == key {
-                let participant = Participant::new(
-                    self.machine.clone(),
-                    event,
-                    Vec::new(),
-                    self.config.take_over_after,
-                );
-                let mut run = GateRun::new(participant);
-                let answer = timeout(
-                    ANSWER_TIME,
-                    run.ask(&*self.engine, self, Question::Withdraw),
-                )
-                .await;
-                answer.map_err(|_| EngineError("it does not answer".into()))??;
-            }
+            let event = Event::of_register(id, &register);
+            self.ask_at(key, event, Question::Withdraw).await?;
         }
         // A register that cannot be read may have such a mark.
         *next = (!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN);
         problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Withdraws this machine's marks, and the decisions, from registers of earlier versions of this
+    /// program, which have one for each form of an event. Machines that still run such a version
+    /// would decide with those marks, and this one makes no others there: once a process is enough.
+    pub(super) async fn leave_earlier_registers(&self) -> Result<(), EngineError> {
+        if self.has_left_earlier.get() {
+            return Ok(());
+        }
+        // What cannot be read decides nothing.
+        let (registers, _) = store::list::<EventRegister>(&*self.engine, "events/").await?;
+        for (key, register) in registers {
+            let id = key.split('/').nth(1).unwrap_or_default();
+            let event = Event::of_register(id, &register);
+            if key != event.key() && event.resources.contains(&self.machine) {
+                self.ask_at(key, event, Question::Prepare).await?;
+            }
+        }
+        self.has_left_earlier.set(true);
+        Ok(())
+    }
+
+    /// Asks about the event of a register that this process was not asked about, without a group.
+    async fn ask_at(
+        &self,
+        key: String,
+        event: Event,
+        question: Question,
+    ) -> Result<(), EngineError> {
+        let after = self.config.take_over_after;
+        let participant = Participant::new(self.machine.clone(), event, Vec::new(), after);
+        let mut run = GateRun::at(key, participant);
+        let answer = timeout(ANSWER_TIME, run.ask(&*self.engine, self, question)).await;
+        answer.map_err(|_| EngineError("it does not answer".into()))??;
+        Ok(())
     }
 
     /// Withdraws this machine's mark from events for which the watcher no longer waits for an

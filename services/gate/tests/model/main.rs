@@ -3,8 +3,10 @@
 //! The invariants:
 //! - S1: an event is approved only after the decision, and the decision uses the marks of all
 //!   machines.
-//! - S2: at the decision, all machines of the event were ready.
-//! - S3: no machine is approved that is not ready.
+//! - S2: at the decision, all machines of the event were ready, for the event as the machine that
+//!   decides sees it.
+//! - S3: no machine is approved that is not ready, whatever its document or another one's shows, and
+//!   none that has joined the event and prepares.
 //! - S4: the gate takes at most as many machines of a group out of service as its limit allows, or
 //!   those of one event. A machine that is silent, or out by its last call, counts at the time at
 //!   which slots are taken.
@@ -224,6 +226,60 @@ fn all_invariants_hold_with_marks_apart() {
         "two machines: marks apart, every read apart, stale reads, a crash",
         setup,
         64,
+    );
+}
+
+#[test]
+fn all_invariants_hold_with_events_that_change() {
+    check(
+        "two machines: an event takes longer, and then less long, documents differ, a crash",
+        Setup {
+            changes: 2,
+            crashes: 1,
+            ..Setup::one_event()
+        },
+        16,
+    );
+    check(
+        "two machines: an event takes longer, marks apart, every read apart, stale reads, a crash",
+        Setup {
+            changes: 1,
+            crashes: 1,
+            atomic: false,
+            stale_reads: true,
+            marks_apart: true,
+            ..Setup::one_event()
+        },
+        64,
+    );
+    check(
+        "two machines: an event takes longer, lost replies, last calls",
+        Setup {
+            changes: 1,
+            lost_replies: true,
+            last_call: true,
+            ..Setup::one_event()
+        },
+        16,
+    );
+    check(
+        "three machines: an event takes longer, and then less long",
+        Setup {
+            changes: 2,
+            events: vec![vec![0, 1, 2]],
+            groups: vec![(vec![0, 1, 2], 3)],
+            machines: 3,
+            ..Setup::one_event()
+        },
+        64,
+    );
+    check(
+        "three machines: one joins an event",
+        Setup {
+            crashes: 1,
+            ..Setup::one_joins()
+        },
+        16,
     );
 }
 

@@ -22,6 +22,7 @@ impl Rest {
         let mut all_approved = true;
         for _ in 0..ROUNDS_MAX {
             let before = world;
+            world.see_all(protocol);
             for machine in 0..setup.machines {
                 if world.presence[machine] == Presence::Hushed {
                     world.apply(protocol, Action::Resume(machine));

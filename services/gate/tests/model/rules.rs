@@ -40,6 +40,12 @@ fn each_rule_is_needed() {
         ..pair()
     };
     let each = Setup::an_event_each;
+    let changes = |changes| Setup {
+        changes,
+        crashes: 1,
+        not_before: false,
+        ..Setup::one_event()
+    };
     let three = || Setup {
         atomic: false,
         crashes: 0,
@@ -66,6 +72,19 @@ fn each_rule_is_needed() {
         breadth(Rule::AllMarks, &["S3"], pair()),
         breadth(Rule::Withdrawal, &["S2"], pair()),
         breadth(Rule::Withdrawal, &["S3"], pair()),
+        breadth(Rule::Rounds, &["S2"], changes(1)),
+        breadth(Rule::VoidDecision, &["S3"], changes(0)),
+        breadth(Rule::PostsAreOver, &["S3"], changes(0)),
+        breadth(
+            Rule::ConfirmedDecision,
+            &["S3"],
+            Setup {
+                stale_reads: true,
+                atomic: false,
+                ..changes(0)
+            },
+        ),
+        breadth(Rule::Newcomers, &["S3"], Setup::one_joins()),
         breadth(Rule::NoExpiry, &["S4"], each()),
         breadth(Rule::NoExpiry, &["S5"], each()),
         breadth(

@@ -23,6 +23,16 @@ pub(crate) enum Rule {
     AllMarks,
     /// A machine that prepares again withdraws its mark first.
     Withdrawal,
+    /// A machine that sees another event than the register's begins a round.
+    Rounds,
+    /// So does a machine that prepares although the event is decided.
+    VoidDecision,
+    /// It prepares only when nobody can still post because of the decision.
+    PostsAreOver,
+    /// A machine posts only after a swap that shows that the decision still counts.
+    ConfirmedDecision,
+    /// A register that names more machines than a machine's documents is left as it is.
+    Newcomers,
     /// Places do not expire by time.
     NoExpiry,
     /// Silent machines count as out of service.
@@ -85,6 +95,10 @@ pub(crate) struct Setup {
     pub(crate) advice: bool,
     /// How many preparations fail, and are tried again.
     pub(crate) failures: u8,
+    /// How many times the first event changes: it takes longer, and then again less long.
+    pub(crate) changes: u8,
+    /// The machine that the first event affects, too, once it has changed; its duration stays.
+    pub(crate) joins: Option<usize>,
     /// Marks are registers of their own: one is written whatever the state of the others, unless
     /// the event is decided.
     pub(crate) marks_apart: bool,
@@ -112,6 +126,8 @@ impl Setup {
             terminates: false,
             advice: false,
             failures: 0,
+            changes: 0,
+            joins: None,
             marks_apart: false,
             without: None,
         }
@@ -137,6 +153,26 @@ impl Setup {
         }
     }
 
+    /// An event of two machines, which may both be out of service.
+    pub(crate) fn one_event() -> Self {
+        Self {
+            events: vec![vec![0, 1]],
+            groups: vec![(vec![0, 1], 2)],
+            ..Self::two_machines()
+        }
+    }
+
+    /// The same, and a third machine that joins the event.
+    pub(crate) fn one_joins() -> Self {
+        Self {
+            changes: 1,
+            joins: Some(2),
+            machines: 3,
+            groups: vec![(vec![0, 1, 2], 3)],
+            ..Self::one_event()
+        }
+    }
+
     pub(crate) fn has(&self, rule: Rule) -> bool {
         self.without != Some(rule)
     }
@@ -151,12 +187,16 @@ impl Setup {
         self.advice && event == 0
     }
 
-    /// The protocol's participant for a machine and an event.
-    pub(crate) fn participant(&self, machine: usize, event: usize) -> Participant {
-        let resources = self.events[event]
-            .iter()
-            .map(|&machine| name(machine))
-            .collect();
+    /// The machines of an event that has changed so many times.
+    pub(crate) fn machines_of(&self, event: usize, changes: u8) -> Vec<usize> {
+        let joins = self.joins.filter(|_| event == 0 && is_changed(changes));
+        self.events[event].iter().copied().chain(joins).collect()
+    }
+
+    /// The protocol's participant for a machine and an event, as it is after so many changes.
+    pub(crate) fn participant(&self, machine: usize, event: usize, changes: u8) -> Participant {
+        let machines = self.machines_of(event, changes);
+        let resources = machines.iter().map(|&machine| name(machine)).collect();
         let event_type = if self.is_final(event) {
             "Terminate"
         } else if self.is_advice(event) && self.has(Rule::Advice) {
@@ -164,15 +204,16 @@ impl Setup {
         } else {
             "Reboot"
         };
-        let facts = Event::new(event_id(event), event_type, resources);
+        let mut facts = Event::new(event_id(event), event_type, resources);
+        if event == 0 && is_changed(changes) && self.joins.is_none() {
+            facts.duration = Some(900);
+        }
         let shares = self
             .groups
             .iter()
             .enumerate()
             .map(|(index, (members, limit))| {
-                let slots = self.events[event]
-                    .iter()
-                    .filter(|machine| members.contains(machine));
+                let slots = machines.iter().filter(|machine| members.contains(machine));
                 Share {
                     group: format!("group-{index}"),
                     slots: slots.map(|&machine| name(machine)).collect(),
@@ -183,15 +224,20 @@ impl Setup {
         Participant::new(name(machine), facts, shares, Duration::from_secs(2))
     }
 
-    /// All participants, by machine and event.
-    pub(crate) fn participants(&self) -> Vec<Vec<Participant>> {
+    /// All participants, by machine, event, and whether it is changed.
+    pub(crate) fn participants(&self) -> Vec<Vec<[Participant; 2]>> {
         let of_machine = |machine| {
             (0..self.events.len())
-                .map(|event| self.participant(machine, event))
+                .map(|event| [0, 1].map(|changes| self.participant(machine, event, changes)))
                 .collect()
         };
         (0..self.machines).map(of_machine).collect()
     }
+}
+
+/// Whether an event that has changed so many times is another one than at first.
+pub(crate) const fn is_changed(changes: u8) -> bool {
+    changes % 2 == 1
 }
 
 pub(crate) fn name(machine: usize) -> Name {
@@ -307,6 +353,8 @@ pub(crate) struct Participation {
     pub(crate) phase: Phase,
     /// The drain has ended and was not undone.
     pub(crate) is_ready: bool,
+    /// The drain is, or was, for the event as it is when it takes longer.
+    pub(crate) is_for_longer: bool,
     /// It went out of service by its last call.
     pub(crate) is_late: bool,
     /// The last drain failed, which left the machine out of service.
@@ -319,6 +367,7 @@ impl Participation {
         Self {
             phase,
             is_ready: false,
+            is_for_longer: false,
             is_late: false,
             has_failed: false,
             progress: Kept::default(),
@@ -336,9 +385,10 @@ impl Participation {
         progress: &Progress,
         participant: &Participant,
         has_waited: bool,
+        posts_are_over: bool,
     ) -> GateStep {
         match phase {
-            Phase::AskPrepare => participant.prepare(progress),
+            Phase::AskPrepare => participant.prepare(progress, posts_are_over),
             _ => participant.approve(
                 progress,
                 Some(if has_waited {
@@ -424,6 +474,10 @@ pub(crate) enum Action {
     Deliver(usize),
     /// The POST is lost.
     LosePost(usize),
+    /// The event changes.
+    Change(usize),
+    /// A machine's document shows the event as it was after so many changes.
+    See(usize, usize, u8),
     /// The event's time comes.
     NotBefore(usize),
     /// The event disappears before it has started; advice is withdrawn.

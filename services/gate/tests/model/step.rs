@@ -12,11 +12,13 @@ use scheduled_events_common::names::Name;
 use scheduled_events_gate::protocol::{Answer, Participant};
 use scheduled_events_gate::protocol::{GateStep, GroupHealth, Progress};
 use scheduled_events_gate::register::{
-    EventChange, EventRegister, GroupChange, GroupRegister, Mark,
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark, Marked,
 };
 
 use crate::kept::{Kept, Quick};
-use crate::state::{GROUPS, MACHINES, Outcome, Participation, Phase, Register, Rule, Setup, name};
+use crate::state::{
+    GROUPS, MACHINES, Outcome, Participation, Phase, Register, Rule, Setup, event_id, name,
+};
 
 /// A machine that takes a step about an event, and everything that the step depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +30,12 @@ pub(crate) struct Moment {
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// Which machines are silent.
     pub(crate) silent: [bool; MACHINES],
+    /// Whether the machine's document shows the event changed.
+    pub(crate) is_changed: bool,
+    /// The number of a new round.
+    pub(crate) new_round: u64,
+    /// Whether nobody can still post.
+    pub(crate) posts_are_over: bool,
 }
 
 /// The effects of a step.
@@ -39,7 +47,7 @@ pub(crate) struct Taken {
     pub(crate) kind: Kind,
     /// Whether it wrote the decision.
     pub(crate) decides: bool,
-    /// Whether it did so without the marks of all machines.
+    /// Whether it did so without the marks of all machines, or let a machine post without a decision.
     pub(crate) lacks_marks: bool,
     /// Whether it claimed slots, so that now more machines of a group are out of service than
     /// allowed.
@@ -65,7 +73,7 @@ pub(crate) enum Kind {
 /// A checked model: its setup and the protocol's participants.
 pub(crate) struct Protocol {
     pub(crate) setup: Setup,
-    participants: Vec<Vec<Participant>>,
+    participants: Vec<Vec<[Participant; 2]>>,
     /// Identifies the model to which a cached step belongs.
     number: usize,
 }
@@ -107,7 +115,6 @@ impl Protocol {
 
     fn take_anew(&self, moment: Moment) -> Taken {
         let Moment {
-            at: (machine, event),
             outcome,
             involved,
             event_register,
@@ -124,7 +131,14 @@ impl Protocol {
             exceeds: false,
             overtakes: None,
         };
-        let participant = &self.participants[machine][event];
+        let participant = &Participant {
+            new_round: moment.new_round,
+            ..self.participant(&moment).clone()
+        };
+        let posts_are_over = moment.posts_are_over || !self.setup.has(Rule::PostsAreOver);
+        let next = |phase, progress: &Progress, has_waited| {
+            Participation::next(phase, progress, participant, has_waited, posts_are_over)
+        };
         let mut progress = (*involved.progress).clone();
         if involved.phase == Phase::Releasing {
             taken.involved = self.release(participant, &mut taken, progress);
@@ -132,7 +146,7 @@ impl Protocol {
         }
         let phase = involved.phase.asking();
         let has_waited = outcome == Outcome::Waited;
-        let mut step = Participation::next(phase, &progress, participant, has_waited);
+        let mut step = next(phase, &progress, has_waited);
         while self.setup.atomic
             && !matches!(
                 step,
@@ -140,7 +154,7 @@ impl Protocol {
             )
         {
             self.read(&moment, participant, &mut progress, &step);
-            step = Participation::next(phase, &progress, participant, has_waited);
+            step = next(phase, &progress, has_waited);
         }
         taken.kind = match step {
             GateStep::ReadEvent if event_register.is_stale() => {
@@ -167,19 +181,20 @@ impl Protocol {
             step => self.read(&moment, participant, &mut progress, &step),
         }
         taken.involved.phase = phase;
-        if let GateStep::Answer(answer) =
-            Participation::next(phase, &progress, participant, has_waited)
-        {
-            let is_decided = progress.event().is_some_and(|event| event.go.is_some());
+        if let GateStep::Answer(answer) = next(phase, &progress, has_waited) {
+            let is_decided = taken.event_register.current.go.is_some();
             forget_reads(&mut progress);
             taken.involved.phase = match (phase, answer) {
                 (Phase::AskPrepare, Answer::Open) => {
-                    // After the decision this machine only returns to the state that it is in.
-                    taken.involved.is_ready &= is_decided;
+                    taken.involved.is_ready = false;
+                    taken.involved.is_for_longer = moment.is_changed;
                     Phase::Preparing
                 }
                 (Phase::AskPrepare, _) => Phase::Idle,
-                (_, Answer::Open) => Phase::Posting,
+                (_, Answer::Open) => {
+                    taken.lacks_marks |= !is_decided;
+                    Phase::Posting
+                }
                 _ => Phase::Ready,
             };
         }
@@ -188,6 +203,11 @@ impl Protocol {
         }
         taken.involved.progress = Kept::new(progress);
         taken
+    }
+
+    fn participant(&self, moment: &Moment) -> &Participant {
+        let (machine, event) = moment.at;
+        &self.participants[machine][event][usize::from(moment.is_changed)]
     }
 
     /// A read, if the step is one.
@@ -200,7 +220,20 @@ impl Protocol {
     ) {
         match step {
             GateStep::ReadEvent => {
-                progress.saw_event(moment.event_register.read(moment.outcome).shared());
+                let register = moment.event_register.read(moment.outcome);
+                let mut shown = self.event_shown(participant, register);
+                // As the machine believes to have written it.
+                let is_unwritten = progress.mark() == Some(Mark::Withdrawn)
+                    && shown.is_ready(&participant.machine);
+                let is_void = is_unwritten && shown.go.is_some();
+                if is_unwritten && !self.setup.has(Rule::Withdrawal)
+                    || is_void && !self.setup.has(Rule::VoidDecision)
+                {
+                    let shown = Arc::make_mut(&mut shown);
+                    shown.marks.remove(&participant.machine);
+                    shown.go = None;
+                }
+                progress.saw_event(shown);
             }
             &GateStep::ReadGroup(index) => {
                 let register =
@@ -232,25 +265,38 @@ impl Protocol {
     ) {
         let mut seen = progress.event().expect("it was read").clone();
         let register = &mut taken.event_register;
+        let is_same = participant.event.is_that_of(&seen);
+        let is_done_by_half = match &change {
+            EventChange::Begin { .. } => {
+                is_same && seen.go.is_some() && !self.setup.has(Rule::VoidDecision)
+            }
+            EventChange::Go(_) => seen.go.is_some() && !self.setup.has(Rule::ConfirmedDecision),
+            EventChange::Mark(_, Mark::Withdrawn) => !self.setup.has(Rule::Withdrawal),
+            EventChange::Mark(..) => false,
+        };
+        if is_done_by_half {
+            // The machine goes on as if it had done it.
+            let mut value = (*seen).clone();
+            change.apply(&mut value, 0);
+            progress.wrote_event(&change, Arc::new(value));
+            return;
+        }
         match &change {
             EventChange::Mark(machine, Mark::Ready) if !self.setup.has(Rule::AllMarks) => {
                 change = EventChange::Go(machine.clone());
-            }
-            EventChange::Mark(_, Mark::Withdrawn) if !self.setup.has(Rule::Withdrawal) => {
-                progress.wrote_event(&change, seen);
-                return;
             }
             _ => {}
         }
         if self.setup.marks_apart
             && matches!(change, EventChange::Mark(..))
-            && seen.go == register.current.go
+            && (seen.round, &seen.go) == (register.current.round, &register.current.go)
         {
             seen = register.current.shared();
         }
         let mut value = (*seen).clone();
         change.apply(&mut value, 0);
-        let fits = !self.setup.has(Rule::Swaps) || *register.current == *seen;
+        let fits = !self.setup.has(Rule::Swaps)
+            || *self.event_shown(participant, register.current) == *seen;
         let is_done = fits && outcome != Outcome::RequestLost;
         if is_done {
             register.put(value, self.setup.stale_reads);
@@ -264,7 +310,10 @@ impl Protocol {
         }
         match outcome {
             Outcome::ReplyLost | Outcome::RequestLost => progress.event_unknown(),
-            _ if is_done => progress.wrote_event(&change, register.current.shared()),
+            _ if is_done => {
+                let shown = self.event_shown(participant, register.current);
+                progress.wrote_event(&change, shown);
+            }
             _ => progress.event_conflict(),
         }
     }
@@ -277,7 +326,7 @@ impl Protocol {
         index: usize,
         change: &GroupChange,
     ) {
-        let participant = &self.participants[moment.at.0][moment.at.1];
+        let participant = self.participant(moment);
         let seen = progress.group(index).expect("it was read").clone();
         let at = self.group_of(participant, index);
         let register = &mut taken.group_registers[at];
@@ -343,6 +392,35 @@ impl Protocol {
         Participation::new(Phase::Done)
     }
 
+    /// The register of an event that a reader gets: as it is, unless a rule is removed.
+    fn event_shown(
+        &self,
+        participant: &Participant,
+        register: Kept<EventRegister>,
+    ) -> Arc<EventRegister> {
+        let is_known = register.resources.is_subset(&participant.named);
+        let is_wrong = !self.setup.has(Rule::Rounds) && register.round != 0
+            || !self.setup.has(Rule::Newcomers) && !is_known;
+        let mut shown = register.shared();
+        if !self.setup.has(Rule::AllMarks) && shown.go.is_some() {
+            let (mark, at, round) = (Mark::Ready, 0, shown.round);
+            let marked = Marked { mark, at, round };
+            let resources = shown.resources.iter().cloned();
+            let marks = resources.map(|name| (name, marked)).collect();
+            Arc::make_mut(&mut shown).marks = marks;
+        }
+        if is_wrong && !participant.event.is_that_of(&shown) {
+            let shown = Arc::make_mut(&mut shown);
+            shown.duration = participant.event.duration;
+            shown.resources.clone_from(&participant.event.resources);
+            if !self.setup.has(Rule::Newcomers) {
+                // It begins a round without them.
+                shown.duration = Some(1);
+            }
+        }
+        shown
+    }
+
     /// The part of a group's register that a reader gets: all, unless a rule is removed.
     fn shown(&self, register: Kept<GroupRegister>) -> Arc<GroupRegister> {
         if self.setup.has(Rule::Next) && self.setup.has(Rule::LateCounts) {
@@ -405,10 +483,9 @@ impl Protocol {
         before: &GroupRegister,
     ) -> Option<(usize, usize)> {
         let next = before.next.as_ref()?;
-        let event = (0..moment.at.1)
-            .find(|&event| self.setup.participant(0, event).event.id == next.event_id)?;
+        let event = (0..moment.at.1).find(|&event| event_id(event) == next.event_id)?;
         let by = (0..self.setup.machines).find(|&machine| name(machine) == next.by)?;
-        let own = &self.participants[moment.at.0][moment.at.1].event.resources;
+        let own = &self.participant(moment).event.resources;
         let (members, limit) = &self.setup.groups[at];
         let taken: BTreeSet<_> = before
             .held()

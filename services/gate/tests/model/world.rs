@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::state::{
     Action, Broken, Outcome, Participation, Phase, Presence, Register, Rule, Setup, Status,
 };
-use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
+use crate::state::{EVENTS, GROUPS, MACHINES, event_id, is_changed, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub(crate) struct World {
     leaving: [bool; MACHINES],
     /// Whether a POST for the event is in flight.
     pub(crate) posted: [bool; EVENTS],
+    /// How many times each event has changed.
+    changed: [u8; EVENTS],
+    /// As how many times changed each machine sees it.
+    pub(crate) seen: [[u8; EVENTS]; MACHINES],
+    changes: u8,
     crashes: u8,
     deaths: u8,
     losses: u8,
@@ -51,6 +56,7 @@ impl Hash for World {
             involved.progress.hash(state);
             pack(involved.phase as u8, 4);
             pack(involved.is_ready.into(), 1);
+            pack(involved.is_for_longer.into(), 1);
             pack(involved.is_late.into(), 1);
             pack(involved.has_failed.into(), 1);
         }
@@ -89,8 +95,12 @@ impl Hash for World {
             self.losses,
             self.silences,
             self.failures,
+            self.changes,
         ] {
             pack(left, 3);
+        }
+        for count in self.changed.iter().chain(self.seen.as_flattened()) {
+            pack(*count, 2);
         }
         state.write_u128(packed);
     }
@@ -128,6 +138,9 @@ impl World {
             presence: [Presence::Beating; MACHINES],
             leaving: [false; MACHINES],
             posted: [false; EVENTS],
+            changed: [0; EVENTS],
+            seen: [[0; EVENTS]; MACHINES],
+            changes: setup.changes,
             crashes: setup.crashes,
             deaths: setup.deaths,
             losses: setup.losses,
@@ -182,6 +195,9 @@ impl World {
             if self.posted[event] {
                 actions.extend([Action::Deliver(event), Action::LosePost(event)]);
             }
+            if !matches!(self.status[event], Status::Over { .. }) {
+                self.views(setup, event, actions);
+            }
             match self.status[event] {
                 Status::Scheduled => {
                     // Between the last call and `NotBefore` there is time for steps that involve no
@@ -195,8 +211,15 @@ impl World {
                     if setup.is_final(event) || setup.is_advice(event) {
                         actions.push(Action::Cancel(event));
                     }
+                    if event == 0 && self.changes > 0 {
+                        actions.push(Action::Change(event));
+                    }
                 }
-                Status::Approved | Status::Forced => actions.push(Action::End(event)),
+                // Documents agree by then.
+                Status::Approved | Status::Forced if self.is_seen(event) => {
+                    actions.push(Action::End(event));
+                }
+                Status::Approved | Status::Forced => {}
                 Status::Over { .. } => self.actions_of_others(setup, event, actions),
             }
             if !setup.has(Rule::NoExpiry) {
@@ -205,6 +228,21 @@ impl World {
                 actions.extend(machines.map(|machine| Action::Expire { event, machine }));
             }
         }
+    }
+
+    /// The changes that machines' documents may show next: one may be left out.
+    fn views(&self, setup: &Setup, event: usize, actions: &mut Vec<Action>) {
+        let machines = (0..setup.machines).filter(|&machine| self.presence[machine].is_alive());
+        for machine in machines {
+            let newer = self.seen[machine][event] + 1..=self.changed[event];
+            actions.extend(newer.map(|changes| Action::See(machine, event, changes)));
+        }
+    }
+
+    /// Whether all machines see the event as it is.
+    fn is_seen(&self, event: usize) -> bool {
+        let mut machines = self.presence.iter().zip(&self.seen);
+        machines.all(|(presence, seen)| !presence.is_alive() || seen[event] == self.changed[event])
     }
 
     /// The actions of other machines about the slots of an event that is over.
@@ -309,7 +347,34 @@ impl World {
             event_register: self.event_registers[at.1],
             group_registers: self.group_registers,
             silent: self.presence.map(Presence::is_silent),
+            is_changed: is_changed(self.seen[at.0][at.1]),
+            new_round: self.new_round(at.1),
+            posts_are_over: !self.may_be_posted(at.1),
         })
+    }
+
+    /// Whether a machine posts an approval, or is about to.
+    fn may_be_posted(&self, event: usize) -> bool {
+        let posts = |involved: &[Participation; EVENTS]| involved[event].phase == Phase::Posting;
+        self.posted[event] || self.involved.iter().any(posts)
+    }
+
+    /// The number of a new round of an event: the first that is nowhere.
+    fn new_round(&self, event: usize) -> u64 {
+        let register = self.event_registers[event];
+        let read = self
+            .involved
+            .iter()
+            .filter_map(|involved| involved[event].progress.event());
+        let mut rounds: Vec<_> = [&*register.current, &*register.previous]
+            .into_iter()
+            .chain(read.map(|register| &**register))
+            .map(|register| register.round)
+            .collect();
+        rounds.sort_unstable();
+        rounds
+            .into_iter()
+            .fold(1, |new, round| if round == new { new + 1 } else { new })
     }
 
     /// The world after an action; `None` if the action changes nothing.
@@ -325,8 +390,10 @@ impl World {
             Action::Step(machine, event, outcome) => self.step(protocol, (machine, event), outcome),
             Action::LastCall(machine, event) => {
                 // What is drained stays drained: the drain runs once more.
+                let is_longer = is_changed(self.seen[machine][event]);
                 let involved = &mut self.involved[machine][event];
                 (involved.phase, involved.is_late) = (Phase::Preparing, true);
+                involved.is_for_longer = is_longer;
                 self.leaving[machine] |= setup.is_final(event);
             }
             Action::Occupy(machine, event) => {
@@ -365,10 +432,16 @@ impl World {
                     self.broken.s6 = true;
                 } else if self.status[event] == Status::Scheduled {
                     self.status[event] = Status::Approved;
-                    self.broken.s1 |= self.event_registers[event].current.go.is_none();
+                    let register = self.event_registers[event].current;
+                    self.broken.s1 |= register.go.is_none() && !register.was_decided;
                     self.broken.s3 |= !self.all_ready(setup, event);
                 }
             }
+            Action::Change(event) => {
+                self.changes -= 1;
+                self.changed[event] += 1;
+            }
+            Action::See(machine, event, changes) => self.see(setup, machine, event, changes),
             Action::LosePost(event) => self.posted[event] = false,
             Action::NotBefore(event) => {
                 self.broken.l2 |= setup.last_call && self.has_late_starter(setup, event);
@@ -435,6 +508,50 @@ impl World {
         }
     }
 
+    /// All documents show the events as they are.
+    pub(crate) fn see_all(&mut self, protocol: &Protocol) {
+        let mut actions = Vec::new();
+        for event in 0..protocol.setup.events.len() {
+            if !matches!(self.status[event], Status::Over { .. }) {
+                self.views(&protocol.setup, event, &mut actions);
+            }
+        }
+        // The last view of a machine is the newest.
+        for action in actions {
+            if let Action::See(machine, event, changes) = action
+                && changes == self.changed[event]
+            {
+                self.see(&protocol.setup, machine, event, changes);
+            }
+        }
+    }
+
+    /// A machine's document shows a change. The preparation for an event that now takes longer does
+    /// not count, and an approval follows only another question.
+    fn see(&mut self, setup: &Setup, machine: usize, event: usize, changes: u8) {
+        let before = std::mem::replace(&mut self.seen[machine][event], changes);
+        if is_changed(before) == is_changed(changes) {
+            return;
+        }
+        // What has started voids nothing.
+        let is_longer =
+            is_changed(changes) && setup.joins.is_none() && self.status[event] == Status::Scheduled;
+        let involved = &mut self.involved[machine][event];
+        involved.phase = match involved.phase {
+            Phase::NotConcerned if setup.machines_of(event, changes).contains(&machine) => {
+                Phase::Idle
+            }
+            phase @ (Phase::NotConcerned | Phase::Lost | Phase::Releasing | Phase::Done) => phase,
+            _ if is_longer => Phase::Idle,
+            Phase::Posting | Phase::AskApprove => Phase::Ready,
+            Phase::AskPrepare => Phase::Idle,
+            phase => phase,
+        };
+        let mut progress = (*involved.progress).clone();
+        progress.forget_reads();
+        involved.progress = Kept::new(progress);
+    }
+
     /// The processes of a machine are restarted. The application stays as it is, until it is
     /// prepared again.
     fn restart(&mut self, machine: usize, state_kept: bool, phase: Phase) {
@@ -480,7 +597,12 @@ impl World {
             protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
         self.broken.s1 |= taken.lacks_marks;
         self.broken.s6 |= taken.decides && protocol.setup.is_advice(event);
-        self.broken.s2 |= taken.decides && !self.all_ready(&protocol.setup, event);
+        let setup = &protocol.setup;
+        let is_longer = is_changed(self.seen[machine][event]) && setup.joins.is_none();
+        let is_for_less = |&machine: &usize| !self.involved[machine][event].is_for_longer;
+        self.broken.s2 |= taken.decides
+            && (!self.all_ready(setup, event)
+                || is_longer && setup.events[event].iter().any(is_for_less));
         self.broken.s4 |= taken.exceeds;
         self.broken.l3 |= taken.overtakes.is_some_and(|(next, by)| {
             self.status[next] == Status::Scheduled && self.presence[by] == Presence::Beating
@@ -550,9 +672,13 @@ impl World {
 
     /// Whether every machine of the event has been drained and still is.
     fn all_ready(&self, setup: &Setup, event: usize) -> bool {
-        setup.events[event]
-            .iter()
-            .all(|&machine| self.involved[machine][event].is_ready)
+        let is_ready = |&machine: &usize| self.involved[machine][event].is_ready;
+        // Nobody can know of a machine that was added and has not been heard of.
+        let prepares = |&machine: &usize| {
+            let involved = self.involved[machine][event];
+            involved.phase == Phase::Preparing && !involved.is_ready
+        };
+        setup.events[event].iter().all(is_ready) && !setup.joins.iter().any(prepares)
     }
 
     /// Whether this machine is out of service for an event: drained or being drained, or affected

@@ -12,7 +12,7 @@ use scheduled_events_gate::engine::{
     Clock, Engine, EngineError, Reply, Revision, SplitRegister, SplitRegisters, SplitWrite, Swap,
     Versioned,
 };
-use scheduled_events_gate::register::{EventRegister, MarkRegister, Marked};
+use scheduled_events_gate::register::{EventRegister, MarkRegister};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::random::Random;
@@ -171,7 +171,7 @@ impl Server {
                 .as_ref()
                 .is_some_and(|before| register(&before.value).go.is_some());
             let new = register(value);
-            if was_decided && new.go.is_none() {
+            if was_decided && new.go.is_none() && !new.was_decided {
                 self.world
                     .borrow_mut()
                     .violated(&format!("S1: the decision in {key} was taken back"));
@@ -183,13 +183,7 @@ impl Server {
                 let marks = self.registers.list(&prefix).await.expect("memory answers");
                 for (_, register) in marks {
                     let part: MarkRegister = serde_json::from_str(&register.value).expect("a mark");
-                    new.marks.insert(
-                        part.machine,
-                        Marked {
-                            mark: part.mark,
-                            at: part.at,
-                        },
-                    );
+                    new.marks.insert(part.machine.clone(), part.marked());
                 }
                 self.world.borrow_mut().decided(key, &new);
             }

@@ -159,12 +159,9 @@ impl World {
 
     /// Records that the machine goes out of service.
     pub(crate) fn prepares(&mut self, machine: usize, index: usize) {
-        let is_decided = self.events[index].decided_at.is_some();
-        let prepared = &mut self.prepared[machine][index];
-        // After the decision this machine only returns to the state that it is in.
-        *prepared = Prepared {
+        self.prepared[machine][index] = Prepared {
             is_preparing: true,
-            is_ready: prepared.is_ready && is_decided,
+            is_ready: false,
             has_recovered: false,
         };
         self.look_at(machine);
