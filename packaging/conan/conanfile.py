@@ -33,7 +33,7 @@ class ScheduledEvents(ConanFile):
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "../..")
         for pattern in ("Cargo.*", "LICENSE-*", "core/*", "client/*", "replay/*", "cli/*", "ffi-c/*", "py/*", "include/*", "services/*",
-                        "tests/layout/*", "tests/no-panic/*", "tests/support/*"):
+                        "examples/rust/*", "tests/layout/*", "tests/no-panic/*", "tests/support/*"):
             copy(self, pattern, root, self.export_sources_folder, excludes=("*/target/*",))
 
     def validate(self):
