@@ -7,7 +7,6 @@ use scheduled_events::record::EventRecord;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::register::EventRegister;
 use scheduled_events_common::hexadecimal::hexadecimal;
 use scheduled_events_common::names::Name;
 
@@ -106,16 +105,6 @@ impl Event {
         }
     }
 
-    /// The event of this id that a register is about.
-    pub(crate) fn of_register(id: &str, register: &EventRegister) -> Self {
-        let event = Self::new(id, &register.event_type, register.resources.clone());
-        Self {
-            duration: register.duration,
-            is_advice: event.is_advice || register.advice,
-            ..event
-        }
-    }
-
     /// The event with this status: `Advisory` says of any type that it is advice.
     fn with_status(mut self, status: Option<&str>) -> Self {
         self.is_advice |= status == Some("Advisory");
@@ -140,17 +129,6 @@ impl Event {
     /// ```
     pub fn key(&self) -> String {
         format!("{}{REGISTER}", events_prefix(&self.id))
-    }
-
-    /// Whether this register is about the event as it is: with another type, another duration or
-    /// other machines, its marks and its decision are about another interruption. The incarnation
-    /// does not matter, since it changes with every other event. An unknown duration differs from
-    /// every number.
-    pub fn is_that_of(&self, register: &EventRegister) -> bool {
-        self.event_type == register.event_type
-            && self.is_advice == register.advice
-            && self.duration == register.duration
-            && self.resources == register.resources
     }
 }
 
@@ -178,50 +156,6 @@ fn id_key(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_register_is_about_the_event_as_it_is() {
-        let event = |more: &str| -> Event {
-            let text = format!(r#"{{"event_id":"E","event_type":"Freeze"{more}}}"#);
-            serde_json::from_str(&text).expect("an event")
-        };
-        let with = |more: &str| event(&format!(r#","resources":["a","B"]{more}"#));
-        let register = |event: Event| {
-            let mut register = EventRegister::default();
-            let (by, event) = ("a".into(), Box::new(event));
-            let change = crate::register::EventChange::Begin {
-                by,
-                event,
-                round: 1,
-            };
-            change.apply(&mut register, 0);
-            register
-        };
-        let distinct = [
-            with(""),
-            with(r#","duration_in_seconds":0"#),
-            with(r#","duration_in_seconds":9"#),
-            with(r#","event_status":"Advisory""#),
-            Event::new("E", "Reboot", ["a", "B"].map(Into::into).into()),
-            event(r#","resources":["a"]"#),
-        ];
-        for (number, event) in distinct.iter().enumerate() {
-            let of: Vec<_> = distinct
-                .iter()
-                .map(|other| event.is_that_of(&register(other.clone())))
-                .collect();
-            let expected: Vec<_> = (0..distinct.len()).map(|other| other == number).collect();
-            assert_eq!(of, expected, "{event:?}");
-        }
-        for same in [
-            with(r#","duration_in_seconds":null"#),
-            with(r#","duration_in_seconds":-1"#),
-            event(r#","resources":["b","A","b"]"#),
-        ] {
-            assert!(same.is_that_of(&register(with(""))), "{same:?}");
-        }
-        assert!(!with("").is_that_of(&EventRegister::default()));
-    }
 
     #[test]
     fn an_event_is_the_same_with_and_without_json() {

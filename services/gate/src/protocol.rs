@@ -201,7 +201,7 @@ impl Participant {
             return GateStep::ReadEvent;
         };
         // Whatever was decided, this machine is about to be not ready.
-        let differs = !self.event.is_that_of(event) && self.newcomers(event).next().is_none();
+        let differs = !event.is_about(&self.event) && self.newcomers(event).next().is_none();
         if differs || event.go.is_some() {
             return self.begin();
         }
@@ -232,7 +232,7 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        if !self.event.is_that_of(event) {
+        if !event.is_about(&self.event) {
             let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
             return if newcomers.is_empty() {
                 self.begin()
@@ -292,7 +292,7 @@ impl Participant {
             return GateStep::ReadEvent;
         };
         // Of another event, this machine's mark is void.
-        let is_done = event.go.is_some() || !self.event.is_that_of(event);
+        let is_done = event.go.is_some() || !event.is_about(&self.event);
         if is_done || progress.mark == Some(Mark::Withdrawn) {
             return GateStep::Answer(Answer::Open);
         }
@@ -306,7 +306,7 @@ impl Participant {
         let is_decided = progress
             .event
             .as_ref()
-            .is_some_and(|event| event.go.is_some() && self.event.is_that_of(event));
+            .is_some_and(|event| event.go.is_some() && event.is_about(&self.event));
         if is_decided || !matches!(step, GateStep::Answer(_)) {
             return step;
         }

@@ -107,6 +107,26 @@ pub struct EventRegister {
 }
 
 impl EventRegister {
+    /// Whether it is about the event as it is: with another type, another duration or other machines,
+    /// its marks and its decision are about another interruption. The incarnation does not matter,
+    /// since it changes with every other event. An unknown duration differs from every number.
+    pub fn is_about(&self, event: &Event) -> bool {
+        self.event_type == event.event_type
+            && self.advice == event.is_advice
+            && self.duration == event.duration
+            && self.resources == event.resources
+    }
+
+    /// The event that it is about, which has this id.
+    pub(crate) fn event(&self, id: &str) -> Event {
+        let event = Event::new(id, &self.event_type, self.resources.clone());
+        Event {
+            duration: self.duration,
+            is_advice: event.is_advice || self.advice,
+            ..event
+        }
+    }
+
     /// Whether this machine is marked as ready, in this round.
     pub fn is_ready(&self, machine: &Name) -> bool {
         self.marks
@@ -518,5 +538,54 @@ impl GroupRegister {
         {
             self.claims.remove(event_id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_is_about_the_event_as_it_is() {
+        let event = |more: &str| -> Event {
+            let text = format!(r#"{{"event_id":"E","event_type":"Freeze"{more}}}"#);
+            serde_json::from_str(&text).expect("an event")
+        };
+        let with = |more: &str| event(&format!(r#","resources":["a","B"]{more}"#));
+        let register = |event: Event| {
+            let mut register = EventRegister::default();
+            let (by, event) = ("a".into(), Box::new(event));
+            let change = EventChange::Begin {
+                by,
+                event,
+                round: 1,
+            };
+            change.apply(&mut register, 0);
+            register
+        };
+        let distinct = [
+            with(""),
+            with(r#","duration_in_seconds":0"#),
+            with(r#","duration_in_seconds":9"#),
+            with(r#","event_status":"Advisory""#),
+            Event::new("E", "Reboot", ["a", "B"].map(Into::into).into()),
+            event(r#","resources":["a"]"#),
+        ];
+        for (number, event) in distinct.iter().enumerate() {
+            let of: Vec<_> = distinct
+                .iter()
+                .map(|other| register(other.clone()).is_about(event))
+                .collect();
+            let expected: Vec<_> = (0..distinct.len()).map(|other| other == number).collect();
+            assert_eq!(of, expected, "{event:?}");
+        }
+        for same in [
+            with(r#","duration_in_seconds":null"#),
+            with(r#","duration_in_seconds":-1"#),
+            event(r#","resources":["b","A","b"]"#),
+        ] {
+            assert!(register(with("")).is_about(&same), "{same:?}");
+        }
+        assert!(!EventRegister::default().is_about(&with("")));
     }
 }

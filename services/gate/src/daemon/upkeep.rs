@@ -386,7 +386,7 @@ impl Daemon {
                 continue;
             }
             let id = key.split('/').nth(1).unwrap_or_default();
-            let event = Event::of_register(id, &register);
+            let event = register.event(id);
             self.ask_at(key, event, Question::Withdraw).await?;
         }
         // A register that cannot be read may have such a mark.
@@ -405,7 +405,7 @@ impl Daemon {
         let (registers, _) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
             let id = key.split('/').nth(1).unwrap_or_default();
-            let event = Event::of_register(id, &register);
+            let event = register.event(id);
             if key != event.key() && event.resources.contains(&self.machine) {
                 self.ask_at(key, event, Question::Prepare).await?;
             }

@@ -349,6 +349,7 @@ impl<T: Keep> Register<T> {
 
 /// The state of a machine in one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub(crate) struct Participation {
     pub(crate) phase: Phase,
     /// The drain has ended and was not undone.

@@ -265,7 +265,7 @@ impl Protocol {
     ) {
         let mut seen = progress.event().expect("it was read").clone();
         let register = &mut taken.event_register;
-        let is_same = participant.event.is_that_of(&seen);
+        let is_same = seen.is_about(&participant.event);
         let is_done_by_half = match &change {
             EventChange::Begin { .. } => {
                 is_same && seen.go.is_some() && !self.setup.has(Rule::VoidDecision)
@@ -409,7 +409,7 @@ impl Protocol {
             let marks = resources.map(|name| (name, marked)).collect();
             Arc::make_mut(&mut shown).marks = marks;
         }
-        if is_wrong && !participant.event.is_that_of(&shown) {
+        if is_wrong && !shown.is_about(&participant.event) {
             let shown = Arc::make_mut(&mut shown);
             shown.duration = participant.event.duration;
             shown.resources.clone_from(&participant.event.resources);
