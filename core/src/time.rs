@@ -194,6 +194,12 @@ impl UnixMillis {
     }
 
     /// The time `millis` milliseconds later. A counter of milliseconds in a `u32` wraps after 49.7 days; see [`TickClock`].
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixMillis;
+    ///
+    /// assert_eq!(UnixMillis(1_000).plus(500), UnixMillis(1_500));
+    /// ```
     #[must_use]
     pub const fn plus(self, millis: u32) -> Self {
         Self(self.0.saturating_add(millis as i64))

@@ -21,17 +21,41 @@ use crate::state::{LoadResult, StateFile};
 /// ```
 /// use std::time::Duration;
 ///
+/// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::watch::Watcher;
-/// use scheduled_events_core::Policy;
+/// use scheduled_events_core::{GateAnswer, LastCall, Policy};
 ///
+/// let state = std::env::temp_dir().join(format!("watcher-builder-example-{}", std::process::id()));
 /// let watcher = Watcher::builder()
-///     .policy(Policy::sample())
+///     // What is asked for, where, and how often.
+///     .endpoint("http://169.254.169.254") // the default, as is `.imds(Imds::default())`
+///     .api_version(API_VERSION) // without it, the version that the policy needs
 ///     .vm_names(["web_0"])
 ///     .interval(Duration::from_secs(2))
+///     .timeout(Some(Duration::from_secs(10)))
+///     // What is decided and done.
+///     .policy(Policy::sample())
+///     .prepare(|task| Ok(println!("drain for {}", task.event().event_id)))
+///     .recover(|_| Ok(println!("back in service")))
+///     .gate(|_, phase| if phase.word() == "approve" { GateAnswer::Open } else { GateAnswer::Closed })
+///     .last_call(LastCall::Standard)
+///     .prepare_retries(Some(3))
+///     .recover_all(true)
+///     // What is told, and kept.
+///     .on_record(|record| println!("{record}"))
+///     .on_note(|note| eprintln!("{note}"))
+///     .state_file(&state)
+///     // When to stop.
+///     .until_idle(true)
+///     .max_polls(Some(86_400))
 ///     .build()?;
-/// # let _ = watcher;
+/// # drop(watcher);
+/// // It only looks, at advice, too, and asks the gate of its host.
+/// let watcher = Watcher::builder().imds(Imds::default()).advice(true).asks_gate(true).dry_run(true).build()?;
+/// # drop(watcher);
 /// // An option out of range, or a state file that cannot be used.
 /// assert!(Watcher::builder().interval(Duration::ZERO).build().is_err());
+/// # let _ = (std::fs::remove_file(&state), std::fs::remove_file(state.with_extension("lock")));
 /// # Ok::<(), scheduled_events::Error>(())
 /// ```
 #[must_use = "a builder does nothing until its watcher runs"]

@@ -27,10 +27,11 @@ type NoteFunction = Box<dyn FnMut(&Note) + Send>;
 ///
 /// use scheduled_events::watch::Task;
 ///
-/// /// Waits until the connections have ended.
+/// /// Waits until the connections have ended, at most for half of the time.
 /// fn drain(task: &Task) -> Result<(), Box<dyn Error + Send + Sync>> {
-///     println!("draining for {}", task.event().event_id);
-///     for _ in 0..60 {
+///     println!("draining for {}, by the last call: {}", task.event().event_id, task.by_last_call());
+///     let most = task.time_left().map_or(60, |left| left.as_secs() / 2);
+///     for _ in 0..most {
 ///         if task.is_cancelled() {
 ///             return Err("the event is over".into());
 ///         }
@@ -38,7 +39,11 @@ type NoteFunction = Box<dyn FnMut(&Note) + Send>;
 ///     }
 ///     Ok(())
 /// }
-/// # let _ = drain;
+///
+/// fn recover(task: &Task) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     Ok(println!("back in service after {} events", task.events().count()))
+/// }
+/// # let _ = (drain, recover);
 /// ```
 #[derive(Debug)]
 pub struct Task {

@@ -237,7 +237,20 @@ impl Watcher {
         reason
     }
 
-    /// Watches until there is a reason to stop, with this host in the place of the functions.
+    /// Watches until there is a reason to stop, with this host in the place of the functions. [`PrepareReply`] has an example with
+    /// a whole event.
+    ///
+    /// ```
+    /// use scheduled_events::watch::{Host, StopReason, Watcher};
+    ///
+    /// struct Observer;
+    /// impl Host for Observer {}
+    ///
+    /// let mut watcher = Watcher::builder().endpoint("http://127.0.0.1:9").build()?;
+    /// watcher.handle().stop();
+    /// assert_eq!(watcher.run_with(&mut Observer), StopReason::Stopped);
+    /// # Ok::<(), scheduled_events::Error>(())
+    /// ```
     pub fn run_with(&mut self, host: &mut dyn Host) -> StopReason {
         for note in std::mem::take(&mut self.start_notes) {
             host.note(&note);

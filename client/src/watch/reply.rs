@@ -129,6 +129,18 @@ reply!(GateReply);
 /// let mut machine = Machine::default();
 /// Watcher::builder().endpoint(server.url()).policy(policy).until_idle(true).build()?.run_with(&mut machine);
 /// assert_eq!(machine.attempts.len(), 1);
+///
+/// /// What a command that has ended means, if it has.
+/// fn answer(reply: PrepareReply, exit_code: Option<i32>) {
+///     let has_time = reply.time_left().is_none_or(|left| left > Duration::from_secs(60));
+///     match exit_code {
+///         Some(0) => reply.ready(),
+///         Some(78) if has_time && !reply.by_last_call() => reply.abandoned(),
+///         Some(_) => reply.failed(), // as `reply.report(HookOutcome::Failed)`
+///         None => reply.leave_open(),
+///     }
+/// }
+/// # let _ = (answer, |reply: PrepareReply| reply.report(scheduled_events::record::HookOutcome::Failed));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -222,7 +234,22 @@ impl PrepareReply {
 }
 
 /// Answers whether the machine is back in service. Dropped without an answer, it answers that the recovery failed, which is then
-/// tried again. [`Host`](super::Host) has an example.
+/// tried again.
+///
+/// ```
+/// use scheduled_events::record::HookOutcome;
+/// use scheduled_events::watch::RecoverReply;
+///
+/// fn answer(reply: RecoverReply, is_healthy: Option<bool>) {
+///     println!("recovery {}", reply.attempt());
+///     match is_healthy {
+///         Some(true) => reply.done(),
+///         Some(false) => reply.failed(), // as `reply.report(HookOutcome::Failed)`
+///         None => reply.leave_open(),
+///     }
+/// }
+/// # let _ = (answer, |reply: RecoverReply| reply.report(HookOutcome::Failed));
+/// ```
 #[derive(Debug)]
 #[must_use = "a dropped reply answers that the recovery failed"]
 pub struct RecoverReply {
@@ -242,15 +269,6 @@ impl RecoverReply {
     }
 
     /// The machine is back in service.
-    ///
-    /// ```
-    /// use scheduled_events::watch::RecoverReply;
-    ///
-    /// fn answer(reply: RecoverReply, is_healthy: bool) {
-    ///     if is_healthy { reply.done() } else { reply.failed() }
-    /// }
-    /// # let _ = answer;
-    /// ```
     pub fn done(self) {
         self.report(HookOutcome::Done);
     }
@@ -283,12 +301,15 @@ impl RecoverReply {
 ///
 /// impl Host for Fleet {
 ///     fn gate(&mut self, _event: &EventRecord, reply: GateReply) {
+///         println!("question {}", reply.attempt());
 ///         match reply.phase() {
 ///             GatePhase::Prepare if !self.has_spare_machine => reply.closed(),
-///             _ => reply.open(),
+///             _ => reply.open(), // as `reply.report(GateAnswer::Open)`
 ///         }
 ///     }
 /// }
+/// # use scheduled_events_core::GateAnswer;
+/// # let _ = (|reply: GateReply| reply.report(GateAnswer::Open), |reply: GateReply| reply.leave_open());
 /// ```
 #[derive(Debug)]
 #[must_use = "a dropped reply answers not yet"]

@@ -1,9 +1,6 @@
 //! A rule: which events it matches, and what to do about them.
 
-use serde::{Deserialize, Serialize};
-
 use super::kinds::{EventSources, EventTypes};
-use super::serde_form;
 use crate::event::{Event, Member};
 use crate::time::UnixSeconds;
 use crate::words::words;
@@ -22,65 +19,25 @@ use crate::words::words;
 /// };
 /// assert!(!rule.event_types.contains(EventKind::Freeze));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// `serde_form` checks what is read.
-#[serde(remote = "Self", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The types of the events that it matches.
-    #[serde(
-        rename = "event",
-        default,
-        skip_serializing_if = "is_default",
-        with = "serde_form::event_types"
-    )]
     pub event_types: EventTypes,
     /// The sources of the events that it matches.
-    #[serde(
-        rename = "source",
-        default,
-        skip_serializing_if = "is_default",
-        with = "serde_form::sources"
-    )]
     pub sources: EventSources,
     /// The shortest interruption that it matches, in seconds.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "serde_form::seconds"
-    )]
     pub min_duration: Option<u32>,
     /// The longest interruption that it matches, in seconds.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "serde_form::seconds"
-    )]
     pub max_duration: Option<u32>,
     /// The shortest notice that it matches, in seconds: the time from when this `NotBefore` was first seen until
     /// `NotBefore`. An unknown one never matches a range.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "serde_form::seconds"
-    )]
     pub min_notice: Option<u32>,
     /// The longest notice that it matches, in seconds.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "serde_form::seconds"
-    )]
     pub max_notice: Option<u32>,
     /// How many seconds before `NotBefore` the event is prepared for or approved at the earliest; `None` for no limit. With
     /// an unknown `NotBefore`, the event is prepared for and not approved.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "serde_form::seconds"
-    )]
     pub prepare_before: Option<u32>,
     /// Whose events it matches.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub scope: Scope,
     /// The action for the events that it matches.
     pub action: Action,
@@ -132,10 +89,6 @@ impl Rule {
         let (before, start) = self.prepare_before.zip(start)?;
         Some(start.minus(before))
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Whether a number is in a range whose bounds are inclusive. An unknown one is in no range that has a bound.

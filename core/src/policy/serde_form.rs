@@ -5,22 +5,55 @@
 
 use core::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde::de::{self, Deserializer, MapAccess, SeqAccess};
 use serde::ser::{Error as SerializeError, SerializeMap, SerializeSeq};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::kinds::{EventKind, EventSources, EventTypes, SourceKind};
-use super::rule::{Action, Leader, Rule};
+use super::rule::{Action, Leader, Rule, Scope};
+
+/// The members of a rule.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Rule", deny_unknown_fields)]
+struct RuleForm {
+    #[serde(
+        rename = "event",
+        default,
+        skip_serializing_if = "is_default",
+        with = "event_types"
+    )]
+    event_types: EventTypes,
+    #[serde(
+        rename = "source",
+        default,
+        skip_serializing_if = "is_default",
+        with = "sources"
+    )]
+    sources: EventSources,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    min_duration: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    max_duration: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    min_notice: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    max_notice: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
+    prepare_before: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    scope: Scope,
+    action: Action,
+}
 
 impl Serialize for Rule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
+        RuleForm::serialize(self, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let rule = Self::deserialize(deserializer)?;
+        let rule = RuleForm::deserialize(deserializer)?;
         rule.check().map_err(de::Error::custom)?;
         Ok(rule)
     }
@@ -45,6 +78,10 @@ impl Rule {
             _ => Ok(()),
         }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// One word or several, as a set of event types.
@@ -295,7 +332,7 @@ impl<'de> Deserialize<'de> for Leader {
             }
         }
 
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Table {
             mode: Mode,

@@ -111,6 +111,8 @@ pub struct ServerConfig {
 /// ureq::get(&events).header("Metadata", "true").call()?;
 /// assert_eq!(server.requests().len(), 1);
 /// assert!(!server.finished());
+/// assert_eq!(server.verdict(0).polls().count, 1); // so far
+/// server.client_ended(0); // as `finish` notes of all machines
 /// assert_eq!(server.finish().polls().count, 1);
 /// assert!(server.started().elapsed() < Duration::from_secs(600));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -76,6 +76,7 @@ pub use rules::{Level, Rule};
 /// assert_eq!((verdict.outcome(Rule::Header), verdict.count(Rule::Header)), (Outcome::Failed, 1));
 /// assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
 /// assert_eq!((verdict.polls().count, verdict.events().len()), (0, 0));
+/// assert_eq!(verdict.exit(), None); // `Server::client_exited` was not called
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
