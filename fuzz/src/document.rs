@@ -10,7 +10,7 @@ use scheduled_events_core::{
 };
 
 use scheduled_events_core::record::{
-    EventMembers, Printable, PrintableJson, Record, is_unsafe_to_print,
+    EXAMPLES, EventMembers, Printable, PrintableJson, Record, is_unsafe_to_print,
 };
 
 use crate::oracle::{self, EventReading, NUMBER_TOKEN, Reading};
@@ -72,15 +72,33 @@ fn oracle_error(input: &[u8]) -> Option<serde_json::Error> {
     serde_json::from_slice::<serde::de::IgnoredAny>(input).err()
 }
 
+/// A record as a line for people has nothing that acts on a terminal.
+fn check_line(record: &Record<'_>) {
+    let line = record.at(UnixSeconds(0)).to_string();
+    let line = line.strip_prefix("1970-01-01T00:00:00Z ").unwrap();
+    assert_eq!(line, record.to_string());
+    assert!(
+        !line.is_empty() && !line.chars().any(is_unsafe_to_print),
+        "{line:?}"
+    );
+}
+
 /// The records of a document, its problems and its events are JSON that any reader accepts.
 fn check_records(document: &Document<'_>, input: &[u8]) {
+    check_line(&Record::from_document(document));
+    EXAMPLES.iter().for_each(check_line);
     let record = serde_json::to_value(Record::from_document(document)).unwrap();
     assert_eq!(record["events"], document.events().len());
     for problem in document.problems() {
+        check_line(&Record::from_problem(&problem, Some(input)));
         let record = serde_json::to_value(Record::from_problem(&problem, Some(input))).unwrap();
         assert!(record["line"].is_u64(), "{record}");
     }
     for event in document.events() {
+        let record = Record::Event {
+            event: EventMembers::from_event(&event, VmNames::new(&["vm"])),
+        };
+        check_line(&record);
         let json = serde_json::to_string(&EventMembers::from_event(&event, VmNames::new(&["vm"])))
             .unwrap();
         let members: serde_json::Value = serde_json::from_str(&json).unwrap();

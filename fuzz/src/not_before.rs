@@ -5,13 +5,15 @@
 //!
 //! API versions are dates, too: one that has a feature has all that were added before.
 
+use std::time::Duration;
+
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822;
 use jiff::tz::Offset;
 use jiff::{Span, SpanRelativeTo, Timestamp};
-use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::api_version;
 use scheduled_events_core::terminate::NotBeforeTimeout;
+use scheduled_events_core::{TickClock, UnixMillis, UnixSeconds};
 
 pub fn run(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
@@ -45,9 +47,25 @@ pub fn run(data: &[u8]) {
     if let Some(bytes) = data.first_chunk::<8>() {
         let seconds = i64::from_le_bytes(*bytes);
         let _ = UnixSeconds(seconds).to_string();
+        counts_on(seconds);
         written_is_read(seconds % 253_402_207_200);
         written_is_read(seconds % 62_135_596_800);
     }
+}
+
+/// Adding to a time is adding to a number, and a counter that wraps goes on.
+fn counts_on(millis: i64) {
+    let time = UnixMillis(millis);
+    let ticks = u32::try_from(millis.unsigned_abs() >> 32).unwrap();
+    let duration = Duration::from_millis(millis.unsigned_abs());
+    let sum = i64::try_from(i128::from(millis) + i128::from(millis.unsigned_abs()));
+    assert_eq!(time.checked_add(duration), sum.ok().map(UnixMillis));
+    let mut added = time;
+    added += duration;
+    assert_eq!(added, UnixMillis(sum.unwrap_or(i64::MAX)));
+    let mut clock = TickClock::new(time, ticks);
+    assert_eq!(clock.now(ticks.wrapping_add(1)), time.plus(1));
+    assert_eq!(clock.now(ticks), time.plus(1).plus(u32::MAX));
 }
 
 fn jiff_reads_duration(text: &str) -> i64 {

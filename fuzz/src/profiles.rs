@@ -1,5 +1,5 @@
-//! Small values: notification profiles of scale sets as JSON, the words of all enumerations, the sets of a policy's rules, and the
-//! tables of Spot machines.
+//! Small values: notification profiles of scale sets and policies as JSON, the words of all enumerations, the sets of a policy's
+//! rules, and the tables of Spot machines.
 //!
 //! The first byte selects one of them. What is written is read back as the same value, and the tables keep what the
 //! guidance promises, in any order of what happens.
@@ -16,7 +16,7 @@ use scheduled_events_core::terminate::{
     ScheduledEventsProfile, TerminateNotificationProfile,
 };
 use scheduled_events_core::{
-    Action, Change, EventKind, EventSources, EventTypes, Scope, SourceKind, WaitsFor,
+    Action, Change, EventKind, EventSources, EventTypes, Policy, Scope, SourceKind, WaitsFor,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,12 +26,30 @@ pub fn run(data: &[u8]) {
     let Some((&selector, data)) = data.split_first() else {
         return;
     };
-    match selector % 5 {
+    match selector {
+        POLICY => read_policy(data),
+        _ => run_other(selector % 5, data),
+    }
+}
+
+/// The first byte of a policy.
+const POLICY: u8 = 254;
+
+fn run_other(selector: u8, data: &[u8]) {
+    match selector {
         0 => read_profile(data),
         1 => str::from_utf8(data).into_iter().for_each(read_word),
         2 => data.iter().copied().for_each(read_sets),
         3 => drop(write_profile(&mut Unstructured::new(data))),
         _ => drop(live_on_spot(&mut Unstructured::new(data))),
+    }
+}
+
+/// Any bytes as a policy. An accepted one is written as itself.
+fn read_policy(data: &[u8]) {
+    match serde_json::from_slice::<Policy>(data) {
+        Ok(policy) => reads_back(&policy),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

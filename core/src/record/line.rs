@@ -167,6 +167,9 @@ fn count(f: &mut impl Write, number: usize, noun: &str) -> fmt::Result {
 
 /// The event's id and type.
 fn subject(f: &mut impl Write, event: &EventMembers<'_>) -> fmt::Result {
+    if event.event_id.is_empty() {
+        f.write_str("(no id)")?;
+    }
     write!(f, "{}", event.event_id)?;
     event
         .event_type
