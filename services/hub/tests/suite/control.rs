@@ -1,8 +1,9 @@
 //! Imitates Azure Resource Manager and Resource Graph where a test defines row by row what they
-//! have, and how they refuse: it records approvals, and answers every query with all rows, or with
-//! the open ones if the query asks for these; it ignores the choice of columns. The emulator of
+//! have, and how they refuse: it records approvals, and answers every query with all rows, with the
+//! open ones or with those of some names if the query asks for these; it ignores the choice of columns. The emulator of
 //! `scheduled-events replay --control-plane` has the lives of events, and the other tests use it.
 
+use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -220,7 +221,17 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             let other = world.without_rights.as_deref();
             other.is_none_or(|other| !id.contains(other))
         };
+        let names: Option<HashSet<String>> = query.split_once("name in~ (").map(|(_, rest)| {
+            let list = rest.split(')').next().unwrap_or_default();
+            let name = |name: &str| name.trim_matches([' ', '"']).to_lowercase();
+            list.split(',').map(name).collect()
+        });
+        let is_named = |row: &&Value| {
+            let name = row["name"].as_str().unwrap_or_default().to_lowercase();
+            names.as_ref().is_none_or(|names| names.contains(&name))
+        };
         let rows = world.rows.iter().filter(is_open).filter(has_rights);
+        let rows = rows.filter(is_named);
         let mut data: Vec<_> = rows.cloned().collect();
         let is_refused = world.tags_refused && query.starts_with("resources");
         world.queries.push(query);
