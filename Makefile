@@ -65,7 +65,7 @@ test: ## all features in Rust, C, C++ and Python; installs what it needs; 13 to 
 	@tests/setup --for test
 	@tests/run test
 
-verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 40 min
+verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 28 min
 	@tests/setup --for verify
 	@tests/run verify
 
