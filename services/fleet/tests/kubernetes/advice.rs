@@ -1,9 +1,9 @@
 //! What a drain does for advice, as `node.on_advice` says.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::TcpStream;
 
-use scheduled_events_test_support::wait;
+use scheduled_events_test_support::{TestServer, wait};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, event, text};
@@ -107,31 +107,24 @@ fn advice_is_shown_as_an_event_of_the_node_and_as_no_condition() {
     );
 }
 
-/// Answers the requests of one `uncordon --if-over`: advice is in the documents of the newer version of the API only, if
-/// the service `knows` it. Returns the address.
-fn metadata_service(knows: bool) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let count = if knows { 1 } else { 2 };
-    std::thread::spawn(move || {
-        for stream in listener.incoming().take(count) {
-            let mut stream = stream.unwrap();
-            let mut request = [0; 4096];
-            let length = stream.read(&mut request).unwrap();
-            let is_newer = String::from_utf8_lossy(&request[..length]).contains("2024-07-09");
-            let (status, events) = match (is_newer, knows) {
-                (true, false) => ("400 Bad Request", ""),
-                (true, true) => ("200 OK", r#"{"EventId":"A","Resources":["WestNO_0"]}"#),
-                (false, _) => ("200 OK", ""),
-            };
-            let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
-            let _ = write!(stream, "{head}\r\n\r\n{body}");
-        }
-    });
-    address
+/// Answers requests for events: advice is in the documents of the newer version of the API only, if the service `knows` it.
+fn metadata_service(knows: bool) -> TestServer {
+    TestServer::start(move |connection| answer(connection, knows))
+}
+
+fn answer(mut stream: &TcpStream, knows: bool) {
+    let mut request = [0; 4096];
+    let length = stream.read(&mut request).unwrap_or_default();
+    let is_newer = String::from_utf8_lossy(&request[..length]).contains("2024-07-09");
+    let (status, events) = match (is_newer, knows) {
+        (true, false) => ("400 Bad Request", ""),
+        (true, true) => ("200 OK", r#"{"EventId":"A","Resources":["WestNO_0"]}"#),
+        (false, _) => ("200 OK", ""),
+    };
+    let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
+    let _ = write!(stream, "{head}\r\n\r\n{body}");
 }
 
 #[test]
@@ -141,7 +134,8 @@ fn without_its_state_a_node_stays_cordoned_while_the_advice_lasts() {
         (false, "is back in service"),
     ] {
         let cluster = Cluster::start();
-        cluster.configure_with(&metadata_service(knows), "on_advice = \"cordon\"");
+        let service = metadata_service(knows);
+        cluster.configure_with(&service.url(), "on_advice = \"cordon\"");
         run(&cluster, "drain", &advice());
         let output = text(&wait::output(
             &mut cluster.fleet(&["uncordon", "--if-over"]),
