@@ -210,7 +210,7 @@ impl Imds {
         Self::checked(endpoint, false)
     }
 
-    /// The same with any host: for a service that is forwarded from elsewhere. Whoever answers there decides when this machine is
+    /// The same with any host: for a service that is forwarded from elsewhere. The server there decides when this machine is
     /// drained.
     ///
     /// # Errors

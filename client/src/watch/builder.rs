@@ -41,7 +41,7 @@ use crate::state::{LoadResult, StateFile};
 ///     .last_call(LastCall::Standard)
 ///     .prepare_retries(Some(3))
 ///     .recover_all(true)
-///     // What is told, and kept.
+///     // What is reported, and kept.
 ///     .on_record(|record| println!("{record}"))
 ///     .on_note(|note| eprintln!("{note}"))
 ///     .state_file(&state)

@@ -7,8 +7,7 @@ use scheduled_events_core::{
 };
 
 use super::host::{Host, Note, Poll};
-use super::message::Message;
-use super::reply::Answer;
+use super::message::{Answer, Message};
 use super::{StopReason, Watcher};
 use crate::clock::Deviation;
 use crate::imds::{AUTO_API_VERSION, HttpResponse, RequestFailure};

@@ -3,8 +3,10 @@
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use super::reply::Answer;
+use scheduled_events_core::{GateAnswer, GatePhase};
+
 use crate::imds::{HttpResponse, MetadataError, RequestFailure};
+use crate::record::HookOutcome;
 
 /// Something that happened on another thread.
 pub(super) enum Message {
@@ -32,6 +34,14 @@ pub(super) enum Message {
     Reload,
     /// Somebody wants the watcher to stop.
     Stop,
+}
+
+/// The answer to an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Prepared(HookOutcome),
+    Recovered(HookOutcome),
+    Gate(GatePhase, GateAnswer),
 }
 
 /// Asks on a thread of its own, which sends the answer as a message. A refused thread is an answer, too.

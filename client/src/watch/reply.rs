@@ -7,16 +7,8 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::{GateAnswer, GatePhase};
 
-use super::message::Message;
+use super::message::{Answer, Message};
 use crate::record::HookOutcome;
-
-/// The answer to an attempt.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    Prepared(HookOutcome),
-    Recovered(HookOutcome),
-    Gate(GatePhase, GateAnswer),
-}
 
 /// An attempt that is sent its answer when it is dropped.
 #[derive(Debug)]

@@ -343,7 +343,7 @@ impl ServerConfig {
         self
     }
 
-    /// Unsets [`tests_clients`](Self::tests_clients): this server only stands in for the service, and
+    /// Unsets [`tests_clients`](Self::tests_clients): this server only imitates the service, and
     /// nobody asks for a verdict.
     ///
     /// ```

@@ -151,7 +151,7 @@ impl Verdict {
         exit == Some(Outcome::Failed) || self.rules_with(Outcome::Failed).next().is_some()
     }
 
-    /// How the client's process ended, if the server was told; see
+    /// How the client's process ended, if that is known; see
     /// [`Server::client_exited`](crate::Server::client_exited).
     pub fn exit(&self) -> Option<ClientExit> {
         self.exit

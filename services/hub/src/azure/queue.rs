@@ -262,7 +262,7 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The messages of an answer. Each is read alone: whoever may write to the queue may send characters
+/// The messages of an answer. Each is read alone: a sender may write characters
 /// that XML does not allow, and one such message must not hide the others. A text never has a `<` of
 /// its own, which the service escapes.
 fn read_messages(xml: &str) -> Vec<QueueMessage> {
@@ -288,7 +288,7 @@ fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
         .map(|(content, _)| content)
 }
 
-/// The text of an element. A reference that stands for no character is kept as it is.
+/// The text of an element. A reference to no character is kept as it is.
 fn unescaped(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
