@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits until the requests in progress have ended: as long as there is time, and nobody has cancelled the event.
+/// Waits until the requests in progress have ended, unless the event is over before.
 fn drain(task: &Task) -> Result<(), Box<dyn Error + Send + Sync>> {
     println!("draining");
     for _requests in (0..3).rev() {

@@ -130,10 +130,9 @@ impl Record<'_> {
                 )
             }
             Self::Untracked { own, others } => {
-                write!(
-                    f,
-                    "not tracked: {own} own events, {others} of other machines"
-                )
+                f.write_str("not tracked: ")?;
+                count(f, *own, "own event")?;
+                write!(f, ", {others} of other machines")
             }
             Self::NoAdvice { api_version } => {
                 write!(

@@ -87,6 +87,7 @@ pub fn run(
             }
             Step::Recover { attempt, .. } => {
                 let has_recovered = board.recover();
+                let now = clock.now(board.ticks());
                 let _ = session.recovered(attempt, has_recovered, now);
                 continue;
             }
@@ -111,6 +112,8 @@ pub fn run(
                 continue;
             }
         };
+        // The request may have taken minutes.
+        let now = clock.now(board.ticks());
         let _ = match answer {
             Ok((status, length)) => {
                 let body = body.get(..length).unwrap_or_default();

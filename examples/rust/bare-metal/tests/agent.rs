@@ -8,6 +8,8 @@ use serde_json::Value;
 struct Fake {
     ticks: u32,
     polls: u32,
+    /// When the second poll, which took five seconds, failed.
+    timed_out_at: u32,
     /// The poll at which the event was approved.
     approved: Option<u32>,
     done: Vec<String>,
@@ -26,8 +28,12 @@ impl Board for Fake {
         assert_eq!(api_version, "2020-07-01");
         self.polls += 1;
         if self.polls == 2 {
+            self.sleep(5_000);
+            self.timed_out_at = self.ticks;
             return Err(Cause::Timeout);
         }
+        let is_after_pause = self.ticks.wrapping_sub(self.timed_out_at) >= 500;
+        assert!(self.polls != 3 || is_after_pause, "it polled again at once");
         let status = match self.approved {
             None => "Scheduled",
             Some(approved) if self.polls < approved + 3 => "Started",
@@ -85,6 +91,7 @@ fn the_agent_prepares_approves_and_recovers_while_the_counter_wraps() {
     let mut board = Fake {
         ticks: u32::MAX - 500,
         polls: 0,
+        timed_out_at: 0,
         approved: None,
         done: Vec::new(),
     };
