@@ -604,7 +604,6 @@ impl Supervisor {
     /// Handles the end of a worker that this program did not ask to end, or, once this program was
     /// asked to end, the end of all processes of the worker.
     pub(super) fn on_own_end(&mut self, status: ExitStatus) {
-        self.state = State::IDLE;
         // An exit code is the worker's own answer. A signal, as of the system when memory is short, is not.
         if self.ending.is_none() && platform::ending_signal(status).is_some() {
             self.log("warning", &format!("the worker was ended ({status})"));
@@ -624,7 +623,11 @@ impl Supervisor {
         let all = [self.checkpoint.as_ref(), self.state.command()];
         let all = all.into_iter().flatten().map(Started::running);
         end_all(&all.collect::<Vec<_>>());
-        self.state = State::Exited(code);
+        if let State::Evicted(eviction) = mem::replace(&mut self.state, State::Exited(code)) {
+            // Not failed: the next run prepares.
+            let preparing = eviction.preparing.into_iter();
+            preparing.for_each(PrepareReply::leave_open);
+        }
     }
 
     /// Enters a phase: publishes it, and saves it for the next run before anything is done in it.

@@ -280,8 +280,15 @@ fn a_worker_that_ends_by_itself_while_an_event_is_announced_ends_the_run() {
         "echo start >> {}; while ! test -e {done} && {WHILE_TEST_RUNS}; do sleep 0.05; done; exit 9",
         fixture.log
     );
-    let run = fixture.run(&service.url(), &["--checkpoint", &checkpoint], &script);
+    let state = fixture.folder.path("state");
+    let options = ["--checkpoint", &checkpoint, "--state", &state];
+    let run = fixture.run(&service.url(), &options, &script);
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
     run.finish().with_code(9);
+    // The preparation has not failed: the next run does not wait until it may repeat one.
+    let status = crate::support::run(&["status", "--state", &state, "--json"]);
+    let waiting = status.of_kind("waiting");
+    assert_eq!(waiting[0]["waits_for"], "preparation");
+    assert!(waiting[0]["until"].is_null(), "{waiting:?}");
 }
