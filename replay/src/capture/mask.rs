@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::CapturedExchange;
@@ -323,17 +324,26 @@ impl Mask {
                 self.value(key, literal, is_underscored);
             }
         }
+        // What is between them is names of members and numbers, if it is JSON.
+        let is_whole = serde_json::from_str::<IgnoredAny>(body).is_ok();
+        let between = |mask: &mut Self, part: &str| {
+            if is_whole {
+                part.to_owned()
+            } else {
+                mask.text(part)
+            }
+        };
         let mut out = String::with_capacity(body.len());
         let mut copied = 0;
         for (key, literal, range) in &literals {
             let masked = self.value(key, literal, is_underscored);
             if masked != *literal {
-                out += &self.text(&body[copied..range.0]);
+                out += &between(self, &body[copied..range.0]);
                 out.push_str(&Value::from(masked).to_string());
                 copied = range.1;
             }
         }
-        out + &self.text(&body[copied..])
+        out + &between(self, &body[copied..])
     }
 
     fn value(&mut self, key: &str, text: &str, is_underscored: bool) -> String {
@@ -522,6 +532,18 @@ mod tests {
         assert_eq!(
             mask.body(body, false),
             r#"{"New":[{"EventType":"Reboot"},"masked"],"Resources":[["vm_1"],"vm_2"]}"#
+        );
+    }
+
+    #[test]
+    fn names_that_are_words_or_numbers_leave_the_form_of_json_as_it_was() {
+        let mut mask = Mask::default();
+        mask.text("/resourceGroups/Events/x");
+        let body =
+            r#"{"DocumentIncarnation":1,"Events":[{"EventId":"1","Resources":["EventId"]}]}"#;
+        assert_eq!(
+            mask.body(body, false),
+            r#"{"DocumentIncarnation":1,"Events":[{"EventId":"id-1","Resources":["vm_2"]}]}"#
         );
     }
 
