@@ -133,7 +133,7 @@ impl WatcherBuilder {
         }
     }
 
-    /// Asks the metadata service so.
+    /// Asks the metadata service so, with the version of [`api_version`](Self::api_version).
     pub fn imds(self, imds: Imds) -> Self {
         Self {
             imds: Ok(imds),
@@ -298,7 +298,9 @@ impl WatcherBuilder {
             }
             StateOption::Path(path) => Some(StateFile::open(&path)?),
         };
-        Watcher::new(self.imds?, self.options, state, self.functions)
+        // It checks the version, which is a part of the URL.
+        let imds = self.imds?.with_api_version(&self.options.api_version)?;
+        Watcher::new(imds, self.options, state, self.functions)
     }
 }
 

@@ -141,11 +141,12 @@ impl Functions {
             .retain(|_, is_cancelled| is_cancelled.strong_count() > 0);
         self.running
             .insert(attempt, Arc::downgrade(&task.is_cancelled));
+        let event_id = task.event.event_id.clone();
         let name = "scheduled-events-task".to_owned();
         let started = thread::Builder::new().name(name).spawn(move || call(&task));
         if let Err(error) = started {
             self.note(&Note::FunctionFailed {
-                event_id: String::new(),
+                event_id,
                 reason: error.to_string(),
             });
         }
