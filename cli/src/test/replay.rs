@@ -23,7 +23,6 @@ use crate::output::{check_written, diagnose, print, print_progress, print_record
 use crate::platform;
 use scheduled_events::record::Record;
 use scheduled_events_replay::scenario::EventScript;
-use scheduled_events_replay::verdict::Outcome;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
 use scheduled_events_replay::{
     ADVICE_API_VERSION, ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig,
@@ -126,11 +125,16 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     }
     for verdict in &verdicts {
         print_progress(&summary(verdict));
+        let name = printable(verdict.machine());
         if verdict.polls().count == 0 {
-            let name = printable(verdict.machine());
             diagnose(
                 "warning",
                 &format!("{name} never polled, so nothing was tested; check the client's endpoint"),
+            );
+        } else if !verdict.was_tested() {
+            diagnose(
+                "warning",
+                &format!("{name} was shown no event, so nothing was tested"),
             );
         }
     }
@@ -147,7 +151,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     }
     match verdicts
         .iter()
-        .filter(|verdict| verdict.rules_with(Outcome::Failed).next().is_some())
+        .filter(|verdict| verdict.breaks_a_rule())
         .count()
     {
         0 => Ok(()),
@@ -294,13 +298,14 @@ fn not_written(path: &Path, error: &io::Error) -> String {
     format!("cannot write the report {}: {error}", path.display())
 }
 
-/// A verdict in some lines, with colours for its words.
+/// A verdict in some lines, with colours.
 fn summary(verdict: &Verdict) -> String {
     let mut text = String::from("\n");
     for line in verdict.to_string().lines() {
-        let style = if line.contains(": clean;") {
+        let is_first = !line.starts_with(' ');
+        let style = if is_first && line.contains(": clean;") {
             GOOD
-        } else if line.starts_with("  broken ") || !line.starts_with(' ') {
+        } else if line.starts_with("  broken ") || is_first {
             BAD
         } else if line.starts_with("  warning ") {
             CAUTION

@@ -117,8 +117,8 @@ struct ClientKnowledge {
     is_approved: bool,
     /// Nothing has to follow it: it may be withdrawn, and needs no approval.
     is_advice: bool,
-    /// Whether it was Scheduled for too short a time to expect a poll, and there was none.
-    is_unpolled: bool,
+    /// For how long it was Scheduled, if that was too short to expect a poll, and there was none.
+    unpolled: Option<Duration>,
     /// Whether a failed approval was not repeated before there was no time left.
     is_unrepeated: bool,
     /// When an approval failed that the client must repeat, and its answer.
@@ -374,7 +374,7 @@ impl OwnEvents {
             if known.is_unrepeated {
                 findings.uncheck(Rule::GaveUp);
             }
-            if known.is_unpolled {
+            if known.unpolled.is_some() {
                 findings.uncheck(Rule::MissedEvent);
             }
             let is_expected = known.seen_scheduled && !known.was_unreadable;
@@ -422,25 +422,30 @@ impl OwnEvents {
         let has_any = |is: fn(&ClientKnowledge) -> bool| self.known.iter().any(is);
         let own = !self.times.is_empty();
         match rule {
-            Rule::MissedEvent if own => {
-                let unpolled = self.times.iter().zip(&self.known);
-                let unpolled = unpolled.filter(|(_, known)| known.is_unpolled);
-                let waited = unpolled.filter_map(|(times, _)| {
-                    let end = times.started.or(times.ended)?;
-                    Some(end.saturating_sub(times.announced))
-                });
-                let waited = seconds(waited.max().unwrap_or_default());
-                (
-                    format!("no poll while an event of its machine was Scheduled, for {waited}"),
-                    true,
+            Rule::MissedEvent => {
+                let unpolled = self.known.iter().filter_map(|known| known.unpolled);
+                unpolled.max().map_or_else(
+                    || {
+                        (
+                            "no event of its machine was announced with a notice".into(),
+                            false,
+                        )
+                    },
+                    |waited| {
+                        let waited = seconds(waited);
+                        let when = "no poll while an event of its machine was Scheduled, for";
+                        (format!("{when} {waited}"), true)
+                    },
                 )
             }
-            Rule::MissedEvent => ("no event of its machine was announced".into(), false),
-            Rule::StopsPolling if has_any(|known| known.was_shown) => (
+            Rule::StopsPolling if has_any(|known| known.was_shown && !known.is_advice) => (
                 "the removal of its machine leaves no client that could poll".into(),
                 false,
             ),
-            Rule::StopsPolling => ("no document showed it an event of its machine".into(), own),
+            Rule::StopsPolling => (
+                "no document showed it an event of its machine other than advice".into(),
+                own,
+            ),
             Rule::StartRequests => ("it approved nothing".into(), own),
             Rule::ApprovedOther => (
                 "no document showed it a Scheduled event of another machine".into(),
@@ -512,7 +517,7 @@ fn check_waiting(
     if known.polled || waited > POLL_GAP_MAX {
         findings.check(Rule::MissedEvent);
     } else {
-        known.is_unpolled = true;
+        known.unpolled = Some(waited);
     }
     if let Some(message) = message {
         findings.add(Rule::MissedEvent, at, Some(id), message);

@@ -77,6 +77,7 @@ pub use rules::{Level, Rule};
 /// assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
 /// assert_eq!((verdict.polls().count, verdict.events().len()), (0, 0));
 /// assert_eq!(verdict.exit(), None); // `Server::client_exited` was not called
+/// assert!(verdict.breaks_a_rule() && !verdict.was_tested()); // it was shown no event
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -141,14 +142,19 @@ impl Verdict {
     }
 
     /// Whether a document showed the client an event: without one, nothing is tested.
-    pub(crate) fn was_tested(&self) -> bool {
+    pub fn was_tested(&self) -> bool {
         self.events.has_seen_any
     }
 
     /// Whether the client broke a rule of level [`Level::Must`], or ended with a failure.
     pub(crate) fn has_failed(&self) -> bool {
         let exit = self.exit.map(ClientExit::outcome);
-        exit == Some(Outcome::Failed) || self.rules_with(Outcome::Failed).next().is_some()
+        exit == Some(Outcome::Failed) || self.breaks_a_rule()
+    }
+
+    /// Whether the client broke a rule of level [`Level::Must`].
+    pub fn breaks_a_rule(&self) -> bool {
+        self.rules_with(Outcome::Failed).next().is_some()
     }
 
     /// How the client's process ended, if that is known; see

@@ -287,9 +287,7 @@ impl VerdictReport<'_> {
         for (id, verdict) in self.verdicts.iter().enumerate() {
             let judged = match judgement(verdict) {
                 Judgement::Clean => "keeps the wire contract",
-                Judgement::NotClean if verdict.rules_with(Outcome::Failed).count() == 0 => {
-                    "ended with a failure"
-                }
+                Judgement::NotClean if !verdict.breaks_a_rule() => "ended with a failure",
                 Judgement::NotClean => "breaks the wire contract",
                 Judgement::NotTested => "was shown no event, so nothing was tested",
             };
