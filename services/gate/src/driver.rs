@@ -31,7 +31,7 @@ const DOCUMENTS_AGREE_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long after a decision that is void somebody may still post because of it: a yes is followed
 /// by a poll, and a POST by its time-outs.
-const POST_TIME: Duration = Duration::from_secs(15);
+pub(crate) const POST_TIME: Duration = Duration::from_secs(15);
 
 /// The longest pause before a write to a register that other machines write, too. A question is
 /// answered within eight seconds.
@@ -75,10 +75,12 @@ pub struct GateRun {
     group_revisions: Vec<Option<Revision>>,
     /// The round of the decision, and when this process first saw that.
     go_seen: Option<(u64, Instant)>,
-    /// Since when the register has named machines that no document of this machine has named.
-    newcomers_since: Option<Instant>,
-    /// Since when this process has known that an earlier round was decided, and this one is not.
-    was_decided_since: Option<Instant>,
+    /// The machines that the register names, and no document of this machine, and since when.
+    newcomers: BTreeMap<Name, Instant>,
+    /// The round that follows one which was decided, and since when this process has known that.
+    void_since: Option<(u64, Instant)>,
+    /// Whether the register, as it was last read, names more machines than it has marks of.
+    is_large: bool,
 }
 
 impl GateRun {
@@ -101,8 +103,9 @@ impl GateRun {
             marks_moment: None,
             group_revisions,
             go_seen: None,
-            newcomers_since: None,
-            was_decided_since: None,
+            newcomers: BTreeMap::new(),
+            void_since: None,
+            is_large: false,
         }
     }
 
@@ -224,8 +227,8 @@ impl GateRun {
     fn next_step(&self, question: Question) -> GateStep {
         let since_go = self.go_seen.map_or(Duration::ZERO, |(_, at)| at.elapsed());
         let posts_are_over = self
-            .was_decided_since
-            .is_some_and(|at| at.elapsed() >= POST_TIME);
+            .void_since
+            .is_some_and(|(_, at)| at.elapsed() >= POST_TIME);
         match question {
             Question::Prepare => self.participant.prepare(&self.progress, posts_are_over),
             Question::Approve => self.participant.approve(&self.progress, Some(since_go)),
@@ -342,12 +345,26 @@ impl GateRun {
 
     /// The engine's interface to marks in registers of their own, if this event uses it.
     fn split_registers<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn SplitRegisters> {
-        (self.participant.event.resources.len() > MARKS_IN_EVENT_MAX)
+        let is_large = self.participant.event.resources.len() > MARKS_IN_EVENT_MAX;
+        (is_large || self.is_large)
             .then(|| engine.split_registers())
             .flatten()
     }
 
+    /// Reads the event's register. If it is large and this machine's document is not, or is no longer,
+    /// it is read again in the other form.
     async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
+        let was_split = self.split_registers(engine).is_some();
+        let register = self.read_form(engine).await?;
+        self.is_large = register.resources.len() > MARKS_IN_EVENT_MAX;
+        if self.split_registers(engine).is_some() == was_split {
+            return Ok(register);
+        }
+        self.marks_moment = None;
+        self.read_form(engine).await
+    }
+
+    async fn read_form(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
         let key = self.key.clone();
         let Some(split) = self.split_registers(engine) else {
             let (register, revision) = read(engine, &key).await?;
@@ -467,29 +484,24 @@ impl GateRun {
     }
 
     fn saw_event(&mut self, register: Arc<EventRegister>) {
-        let is_seen = self
-            .go_seen
-            .is_some_and(|(round, _)| round == register.round);
-        match register.go {
-            Some(_) if is_seen => {}
-            Some(_) => self.go_seen = Some((register.round, Instant::now())),
-            None => self.go_seen = None,
-        }
-        if register.resources.is_subset(&self.participant.named) {
-            self.newcomers_since = None;
-        } else {
-            let since = *self.newcomers_since.get_or_insert_with(Instant::now);
+        let now = Instant::now();
+        // Since when it has been so in this round.
+        let since = |known: Option<(u64, Instant)>, is_so: bool| {
+            let known = known.filter(|(round, _)| *round == register.round);
+            is_so.then(|| known.unwrap_or((register.round, now)))
+        };
+        self.go_seen = since(self.go_seen, register.go.is_some());
+        self.void_since = since(self.void_since, register.was_decided);
+        let named = &mut self.participant.named;
+        let known = std::mem::take(&mut self.newcomers);
+        for name in register.resources.difference(&named.clone()) {
+            let since = known.get(name).copied().unwrap_or(now);
             if since.elapsed() >= DOCUMENTS_AGREE_WITHIN {
-                // They were in the event, and are not any more.
-                self.participant
-                    .named
-                    .extend(register.resources.iter().cloned());
+                // It was in the event, and is not any more.
+                named.insert(name.clone());
+            } else {
+                self.newcomers.insert(name.clone(), since);
             }
-        }
-        if register.was_decided {
-            self.was_decided_since.get_or_insert_with(Instant::now);
-        } else {
-            self.was_decided_since = None;
         }
         self.progress.saw_event(register);
     }

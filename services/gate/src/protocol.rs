@@ -291,9 +291,8 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        // Of another event, this machine's mark is void.
-        let is_done = event.go.is_some() || !event.is_about(&self.event);
-        if is_done || progress.mark == Some(Mark::Withdrawn) {
+        // The register may be about the event as it was before, as machines whose documents are late see it.
+        if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
             return GateStep::Answer(Answer::Open);
         }
         self.mark(Mark::Withdrawn)

@@ -110,6 +110,8 @@ pub struct Daemon {
     started_at: Instant,
     /// Whether no register of an earlier version of this program has a mark of this machine.
     has_left_earlier: Cell<bool>,
+    /// When this process voided a decision in a register of an earlier version: another machine may still post because of it.
+    earlier_decision_at: Cell<Option<Instant>>,
     /// Events of this machine that started without a decision of the gate; `None` until its
     /// register has been read.
     forced: RefCell<Option<UngatedStarts>>,
@@ -267,6 +269,7 @@ impl Daemon {
             has_changed: Notify::new(),
             started_at: Instant::now(),
             has_left_earlier: Cell::default(),
+            earlier_decision_at: Cell::default(),
             forced: RefCell::default(),
             last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
@@ -360,7 +363,13 @@ impl Daemon {
             let mut run = pending.run.lock().await;
             run.set_shares(&participant);
             run.recall_members(members.is_some().then_some(health));
-            let answer = run.ask(&*self.engine, self, question).await?;
+            let mut answer = run.ask(&*self.engine, self, question).await?;
+            let may_be_posted = self.earlier_decision_at.get().is_some_and(|at| {
+                at.elapsed() < driver::POST_TIME && !participant.is_alone_and_urgent()
+            });
+            if may_be_posted && (question, &answer) == (Question::Prepare, &Answer::Open) {
+                answer = Answer::Closed(Why::MayBePosted);
+            }
             if run.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
                 self.has_claimed();
             }

@@ -407,6 +407,9 @@ impl Daemon {
             let id = key.split('/').nth(1).unwrap_or_default();
             let event = register.event(id);
             if key != event.key() && event.resources.contains(&self.machine) {
+                if register.go.is_some() || register.was_decided {
+                    self.earlier_decision_at.set(Some(Instant::now()));
+                }
                 self.ask_at(key, event, Question::Prepare).await?;
             }
         }

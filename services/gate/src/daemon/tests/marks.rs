@@ -1,6 +1,7 @@
 //! When a machine's mark of readiness counts, and when it ends.
 
 use super::*;
+use crate::register::{EventChange, MarkRegister};
 
 /// Marks machines as ready in the event's register.
 async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
@@ -9,7 +10,7 @@ async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
         .expect("read");
     (register.event_type, register.resources) = (event.event_type.clone(), event.resources.clone());
     for name in names {
-        crate::register::EventChange::Mark((*name).into(), Mark::Ready).apply(&mut register, 1);
+        EventChange::Mark((*name).into(), Mark::Ready).apply(&mut register, 1);
     }
     put(
         daemon,
@@ -625,4 +626,157 @@ fn a_mark_that_this_process_is_not_certain_of_is_withdrawn() {
             );
         });
     }
+}
+
+/// Changes the event's register as another machine does.
+async fn change(daemon: &Daemon, event: &Event, changes: &[EventChange]) {
+    let (mut register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key())
+        .await
+        .expect("read");
+    for change in changes {
+        change.apply(&mut register, 1);
+    }
+    let value = store::encode("", &register).expect("JSON");
+    put(daemon, &event.key(), &value).await;
+}
+
+fn begin(event: &Event, round: u64) -> EventChange {
+    EventChange::Begin {
+        by: "b".into(),
+        event: Box::new(event.clone()),
+        round,
+    }
+}
+
+const MAY_BE_POSTED: Result<Answer, AnswerError> = Ok(Answer::Closed(Why::MayBePosted));
+
+/// This process did not see the decision between two rounds.
+#[test]
+fn each_decision_that_is_void_has_a_time_in_which_somebody_may_still_post() {
+    run(async |daemon| {
+        let event = event(&["a", "b"]);
+        let prepare = || daemon.answer(Question::Prepare, event.clone());
+        let decided = EventChange::Go("b".into());
+        change(
+            &daemon,
+            &event,
+            &[begin(&event, 1), decided.clone(), begin(&event, 2)],
+        )
+        .await;
+        assert_eq!(prepare().await, MAY_BE_POSTED);
+        sleep(driver::POST_TIME).await;
+        assert_eq!(prepare().await, Ok(Answer::Open));
+        change(&daemon, &event, &[decided, begin(&event, 3)]).await;
+        assert_eq!(prepare().await, MAY_BE_POSTED);
+        sleep(driver::POST_TIME).await;
+        assert_eq!(prepare().await, Ok(Answer::Open));
+    });
+}
+
+#[test]
+fn a_decision_in_a_register_of_an_earlier_version_has_that_time_too() {
+    run(async |daemon| {
+        let event = event(&["a", "b"]);
+        let mut earlier = EventRegister::default();
+        for change in [begin(&event, 0), EventChange::Go("b".into())] {
+            change.apply(&mut earlier, 1);
+        }
+        let value = store::encode("", &earlier).expect("JSON");
+        put(&daemon, "events/e/0123456789abcdef", &value).await;
+        let prepare = || daemon.answer(Question::Prepare, event.clone());
+        assert_eq!(prepare().await, MAY_BE_POSTED);
+        sleep(driver::POST_TIME).await;
+        assert_eq!(prepare().await, Ok(Answer::Open));
+    });
+}
+
+/// One that joined later is waited for as long.
+#[test]
+fn each_machine_that_joins_is_waited_for() {
+    run(async |daemon| {
+        let event = event(&["a", "b"]);
+        let with = |names: &[&str]| super::event(names);
+        let differs = async |names: &[&str]| {
+            let names = names.iter().map(|&name| name.into()).collect();
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer, Ok(Answer::Closed(Why::DocumentsDiffer(names))));
+        };
+        change(&daemon, &event, &[begin(&with(&["a", "b", "c"]), 1)]).await;
+        differs(&["c"]).await;
+        sleep(Duration::from_secs(59)).await;
+        change(&daemon, &event, &[begin(&with(&["a", "b", "c", "d"]), 2)]).await;
+        differs(&["c", "d"]).await;
+        sleep(Duration::from_secs(2)).await;
+        differs(&["d"]).await;
+    });
+}
+
+/// The mark is for the event as it was; the question about the event as it is did not reach the store.
+#[test]
+fn a_mark_is_withdrawn_although_the_event_has_changed_meanwhile() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let engine = Unreliable::default();
+        let config = Config::parse(CONFIG).expect("a configuration");
+        let daemon = Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
+        let event = event(&["a", "b"]);
+        let longer = Event {
+            duration: Some(900),
+            ..event.clone()
+        };
+        let closed = daemon.answer(Question::Approve, event.clone()).await;
+        assert!(matches!(closed, Ok(Answer::Closed(_))), "{closed:?}");
+        assert!(is_ready(&daemon, &event, "a").await);
+        engine.down.borrow_mut().push("");
+        let failed = daemon.answer(Question::Prepare, longer).await;
+        assert!(failed.is_err(), "{failed:?}");
+        engine.down.borrow_mut().clear();
+        sleep(ASKED_AGAIN_WITHIN).await;
+        let upkeep = timeout(Duration::from_secs(10), daemon.maintain()).await;
+        assert!(upkeep.is_err(), "it has no end");
+        assert!(!is_ready(&daemon, &event, "a").await);
+    });
+}
+
+/// The document of a machine that was started again names 64 machines, and the register 65.
+#[test]
+fn a_mark_of_a_large_event_is_withdrawn_by_a_machine_that_sees_a_smaller_one() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let names: Vec<Name> = (0..64)
+            .map(|index| Name::from(format!("b{index}").as_str()))
+            .collect();
+        let of = |names: &[Name]| {
+            Event::new(
+                "e",
+                "Reboot",
+                names.iter().cloned().chain(["a".into()]).collect(),
+            )
+        };
+        let part = MarkRegister {
+            machine: "a".into(),
+            mark: Mark::Ready,
+            at: 1,
+            round: 1,
+        };
+        let event = of(&names);
+        change(&daemon, &event, &[begin(&event, 1)]).await;
+        let prefix = driver::marks_prefix(&event.key());
+        let key = format!("{prefix}{}", Name::from("a").key());
+        put(&daemon, &key, &store::encode("", &part).expect("JSON")).await;
+        daemon
+            .answer(Question::Prepare, of(&names[1..]))
+            .await
+            .expect("an answer");
+        let found = daemon
+            .engine
+            .read(&key)
+            .await
+            .expect("read")
+            .expect("a mark");
+        let part: MarkRegister = store::decode(&key, &found.value).expect("JSON");
+        assert_eq!(part.mark, Mark::Withdrawn);
+    });
 }
