@@ -26,7 +26,8 @@ pub struct OpenFailures {
 }
 
 impl<const N: usize> Session<N> {
-    /// What has failed and is not resolved yet. A restart forgets none of it but a last call.
+    /// What has failed and is not resolved yet. A restart forgets a last call, and a failed recovery of another machine, which is
+    /// tried again at once.
     ///
     /// ```
     /// use scheduled_events_core::{Action, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames};
