@@ -14,6 +14,8 @@ import re
 import sys
 from pathlib import Path
 
+from python_api import exported
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/program/languages.md"
 LANGUAGES = ["Rust", "C", "C++", "Python"]
@@ -76,7 +78,7 @@ def c() -> "set[str]":
 
 
 def cxx() -> "set[str]":
-    """`function` and `type::function`; try_ functions count with the ones that throw."""
+    """`function` and `type::function`; a try_ function counts with the one that throws, if there is one."""
     text = (ROOT / "include/scheduled_events.hpp").read_text("utf-8")
     # What is below `detail` is private.
     text = re.sub(r"^namespace detail \{\n.*?^\} // namespace detail\n", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -92,10 +94,10 @@ def cxx() -> "set[str]":
             continue
         elif owner and (match := re.match(r"  (?! |:|explicit|friend)(?:[\w\[\]:]|<[^(]*>|[ ,&*])+[ &*](\w+)\(", line)):
             if match[1] not in ("operator", owner) and "= delete" not in line:  # Nor constructors.
-                found.add(f"{owner}::{match[1].removeprefix('try_')}")
+                found.add(f"{owner}::{match[1]}")
         elif not owner and (match := re.match(r"inline [\w:<>, &*]+? (\w+)\(", line)):
-            found.add(match[1].removeprefix("try_"))
-    return found
+            found.add(match[1])
+    return {name for name in found if "try_" not in name or name.replace("try_", "") not in found}
 
 
 def python() -> "set[str]":
@@ -103,14 +105,10 @@ def python() -> "set[str]":
     package = ROOT / "py/python/scheduled_events"
     found = set()
 
-    exported = next(
-        ast.literal_eval(node.value)
-        for node in ast.parse((package / "__init__.py").read_text("utf-8")).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    )
+    names = exported()
 
     def public(name: str, prefix: str = ".") -> bool:
-        return not name.startswith("_") and (prefix != "" or name in exported)
+        return not name.startswith("_") and (prefix != "" or name in names)
 
     modules = {"_native.pyi": "", "_client.py": "", "spot.py": "spot.", "terminate.py": "terminate.", "aio.py": "aio."}
     for file, prefix in modules.items():

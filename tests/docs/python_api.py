@@ -5,6 +5,7 @@ That is the source, and stubs of the native part, which stubtest compares with t
 """
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -79,6 +80,7 @@ def constructor(node: ast.ClassDef) -> str:
     return ""
 
 
+@functools.cache
 def exported() -> "set[str]":
     """The names of `__all__`."""
     for node in ast.parse((PACKAGE / "__init__.py").read_text("utf-8")).body:
@@ -113,6 +115,7 @@ def field_text(name: str, value: "ast.expr | None", following: "ast.stmt | None"
     return markdown(shared_texts().get(name, ""))
 
 
+@functools.cache
 def shared_texts() -> "dict[str, str]":
     """What records say of fields that several of them have."""
     for node in ast.parse((PACKAGE / "_records.py").read_text("utf-8")).body:

@@ -129,6 +129,8 @@ class Client:
 
     def _attempt(self, request: Callable[[], _Result], retry: int) -> _Result | _Later:
         """Call ``request``; if it fails, return when to call it again, or raise the error if that does not help."""
+        # Another thread may close the client meanwhile.
+        imds = self._imds
         try:
             return request()
         except (EndpointError, ParseError) as error:
@@ -136,8 +138,8 @@ class Client:
                 raise
             return _Later(_pause(retry, getattr(error, "retry_after", None)))
         finally:
-            if self._trace is not None and self._imds is not None:
-                for line in self._imds.take_trace():
+            if self._trace is not None and imds is not None:
+                for line in imds.take_trace():
                     self._trace.debug("%s", line)
 
     def watch(

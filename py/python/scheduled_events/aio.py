@@ -137,8 +137,9 @@ class Client:
 
     async def vm_name(self) -> str:
         """Return this machine's name as events spell it: the first of ``vm_names``, or requested from the service."""
+        imds = self._client._open()
         names = self._client._vm_names
-        return names[0] if names else await self._request(self._client._open().vm_name)
+        return names[0] if names else await self._request(imds.vm_name)
 
     def watch(
         self,

@@ -24,8 +24,7 @@ from . import _native
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Sequence
 
 
 class Replays:
@@ -79,13 +78,13 @@ def scheduled_events_replay() -> Iterator[Replays]:
         server.close()
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, None]:
+# After the test, unless that failed.
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     """Fail a test that passed although a client broke a rule."""
-    outcome = yield
-    replays = pyfuncitem.funcargs.get("scheduled_events_replay")
-    if outcome.excinfo is None and isinstance(replays, Replays):
+    replays = getattr(item, "funcargs", {}).get("scheduled_events_replay")
+    if isinstance(replays, Replays):
         try:
             replays.assert_clean()
         except AssertionError as broken:
-            outcome.force_exception(pytest.fail.Exception(str(broken), pytrace=False))
+            raise pytest.fail.Exception(str(broken), pytrace=False) from None

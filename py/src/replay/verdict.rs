@@ -127,7 +127,7 @@ impl PyFinding {
             },
             about: rule.about(),
             section: format!("{}, {}", rule.section(), rule.item()),
-            message: finding.message.clone(),
+            message: finding.text(),
             machine: machine.to_owned(),
             event_id: finding.event_id.clone(),
             at: finding.at.as_secs_f64(),

@@ -18,7 +18,8 @@ pub const FINDINGS_MAX: usize = 20;
 ///
 /// let (rule, message) = (Rule::PollGap, "found no poll for 20 s".to_owned());
 /// let finding = Finding { rule, at: Duration::from_secs(40), event_id: None, message, times: 3 };
-/// assert!(finding.to_string().contains("found no poll for 20 s, 3 times"));
+/// assert_eq!(finding.text(), "found no poll for 20 s, 3 times");
+/// assert!(finding.to_string().contains(&finding.text()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -36,7 +37,7 @@ pub struct Finding {
 
 impl Finding {
     /// The description, with the number of times.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self.times {
             0 | 1 => self.message.clone(),
             times => format!("{}, {times} times", self.message),

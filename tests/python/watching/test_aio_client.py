@@ -50,6 +50,10 @@ def test_it_raises_what_the_other_client_raises() -> None:
         for call in (client.poll, client.vm_name, watch.__anext__):
             with pytest.raises(se.Error, match="closed"):
                 await call()
+        named = se.aio.Client(url, vm_names="a")
+        await named.aclose()
+        with pytest.raises(se.Error, match="closed"):
+            await named.vm_name()
 
     with se.replay("user-reboot", faults=["get.status:503"]) as url:
         asyncio.run(main(url))
