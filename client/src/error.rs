@@ -1,16 +1,19 @@
-//! One error for all that can fail in this crate.
+//! One error for all that can fail in this crate, and the errors that belong to no module of the documentation.
 
-use std::fmt;
+#[doc(inline)]
+pub use crate::files::lock::LockError;
+#[doc(inline)]
+pub use crate::files::{FileError, PathError};
+#[doc(inline)]
+pub use crate::hooks::CommandLineError;
+#[doc(inline)]
+pub use crate::resource_name::NameError;
 
 use crate::audit::AuditError;
-use crate::files::lock::LockError;
-use crate::files::{FileError, PathError};
-use crate::hooks::CommandLineError;
 use crate::imds::{ImdsError, MetadataError, RequestFailure};
 use crate::metrics::MetricsFileError;
 use crate::policy_file::{LoadError, PolicyError, RuleError};
-use crate::resource_name::NameError;
-use crate::state::StateFileError;
+use crate::state::{InspectError, StateFileError};
 use crate::watch::WatcherError;
 
 /// Why something of this crate failed: for programs that pass all its errors on with `?`.
@@ -21,7 +24,7 @@ use crate::watch::WatcherError;
 /// ```
 /// use std::path::Path;
 ///
-/// use scheduled_events::files::lock::LockError;
+/// use scheduled_events::error::LockError;
 /// use scheduled_events::policy_file::load;
 /// use scheduled_events::state::StateFileError;
 /// use scheduled_events::watch::{Watcher, WatcherError};
@@ -42,82 +45,41 @@ use crate::watch::WatcherError;
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 #[non_exhaustive]
 pub enum Error {
     /// A path at which there can be no private file.
-    Path(PathError),
+    Path(#[from] PathError),
     /// An open file that is not private.
-    File(FileError),
+    File(#[from] FileError),
     /// A lock that another process has, or that cannot be used.
-    Lock(LockError),
+    Lock(#[from] LockError),
     /// The state file.
-    StateFile(StateFileError),
+    StateFile(#[from] StateFileError),
+    /// What a state file says.
+    #[error("the state file {0}")]
+    Inspect(#[from] InspectError),
     /// The audit file.
-    Audit(AuditError),
+    Audit(#[from] AuditError),
     /// The metrics file.
-    MetricsFile(MetricsFileError),
+    MetricsFile(#[from] MetricsFileError),
     /// How the metadata service is to be reached.
-    Imds(ImdsError),
+    Imds(#[from] ImdsError),
     /// A request that has no usable response.
-    Request(RequestFailure),
+    Request(#[from] RequestFailure),
     /// The machine's own name or id is unknown.
-    Metadata(MetadataError),
+    Metadata(#[from] MetadataError),
     /// A policy that cannot be loaded.
-    Load(LoadError),
+    Load(#[from] LoadError),
     /// The text of a policy.
-    Policy(PolicyError),
+    Policy(#[from] PolicyError),
     /// A member of a rule, or the leader.
-    Rule(RuleError),
+    Rule(#[from] RuleError),
     /// A watcher that cannot be made.
-    Watcher(WatcherError),
+    Watcher(#[from] WatcherError),
     /// The text of a command.
-    CommandLine(CommandLineError),
+    CommandLine(#[from] CommandLineError),
     /// The name of a resource.
-    Name(NameError),
-}
-
-/// What all variants have in common.
-macro_rules! variants {
-    ($($variant:ident($error:ty),)*) => {
-        impl fmt::Display for Error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(Self::$variant(error) => error.fmt(f),)*
-                }
-            }
-        }
-
-        impl std::error::Error for Error {
-            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-                match self {
-                    $(Self::$variant(error) => error.source(),)*
-                }
-            }
-        }
-
-        $(impl From<$error> for Error {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        })*
-    };
-}
-
-variants! {
-    Path(PathError),
-    File(FileError),
-    Lock(LockError),
-    StateFile(StateFileError),
-    Audit(AuditError),
-    MetricsFile(MetricsFileError),
-    Imds(ImdsError),
-    Request(RequestFailure),
-    Metadata(MetadataError),
-    Load(LoadError),
-    Policy(PolicyError),
-    Rule(RuleError),
-    Watcher(WatcherError),
-    CommandLine(CommandLineError),
-    Name(NameError),
+    Name(#[from] NameError),
 }

@@ -30,7 +30,7 @@
 //! * [`imds`]: HTTP requests to the metadata service. [`state`]: the state file, which survives restarts. [`clock`]: time.
 //! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`audit`]: the audit file. [`metrics`]: the
 //!   metrics file.
-//! * [`Error`]: one error for all of them.
+//! * [`Error`]: one error for all of them, and [`error`] has those that several modules share.
 //!
 //! The modules that the documentation leaves out, such as `hooks`, `files` and `limits`, are for this project's own programs, and may
 //! change with any version.
@@ -44,7 +44,7 @@
 
 pub mod audit;
 pub mod clock;
-mod error;
+pub mod error;
 #[doc(hidden)]
 pub mod failure_log;
 #[doc(hidden)]

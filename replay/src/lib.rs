@@ -22,6 +22,7 @@
 //! | [`verdict`] | check which rules of the wire contract a client keeps, and report it |
 //! | [`report`], `service` | the reports of a server; process requests: the service without its sockets |
 //! | [`server`] | the port and its threads; control while it plays: pause, step, add, inject, approve, begin again |
+//! | `error` | one error for all of them |
 //!
 //! `docs/inside/wire.md` describes the service that is imitated, and `docs/use/replay.md` how to use it from
 //! the command line.
@@ -31,6 +32,7 @@
 pub mod capture;
 pub mod contract;
 mod control_plane;
+mod error;
 pub mod fault;
 mod http;
 pub mod markup;
@@ -44,6 +46,7 @@ pub mod timeline;
 pub mod verdict;
 
 pub use control_plane::queue::{QueueAddress, QueueAddressError};
+pub use error::Error;
 pub use fault::{Fault, FaultError};
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
