@@ -9,7 +9,8 @@
 #   wheel            the Python wheel for this machine's processor, and the source distribution
 #   wheel-aarch64    the wheel for glibc and ARM64
 #   wheel-aarch64-musl   the wheel for musl and ARM64
-#   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
+#   wheel-macos      one wheel for macOS, ARM64 and x86-64
+#   wheels           the wheels for glibc and musl, x86-64 and ARM64, and for macOS, and the source distribution
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
 #   chart            the Helm chart, after helm's lint: .tgz
@@ -255,6 +256,13 @@ wheel() { # PROCESSOR LIBC PLATFORM
         --target "$1-unknown-linux-$2" --compatibility "$3" --out "$out"
 }
 
+# Zig has what of macOS its linker needs.
+wheel_macos() {
+    log "the wheel for macOS"
+    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --zig --manifest-path py/Cargo.toml \
+        --target universal2-apple-darwin --out "$out" 2>"$work/macos" || { cat "$work/macos"; return 1; }
+}
+
 sdist() {
     log "the Python source distribution"
     "$work/venv/bin/maturin" sdist --manifest-path py/Cargo.toml --out "$out"
@@ -385,12 +393,17 @@ for part; do
         python_tools
         wheel aarch64 musl musllinux_1_2
         ;;
+    wheel-macos)
+        python_tools
+        wheel_macos
+        ;;
     wheels)
         python_tools
         for processor in x86_64 aarch64; do
             wheel $processor gnu manylinux2014
             wheel $processor musl musllinux_1_2
         done
+        wheel_macos
         sdist
         ;;
     windows)
