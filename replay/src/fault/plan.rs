@@ -241,6 +241,15 @@ impl FaultPlan {
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
     }
 
+    /// Whether the client may wait for the answer, once it is decided, or for its end.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow_headers + self.slow_body >= SOON
+            || matches!(
+                self.answer,
+                Some(AnswerFault::Silence | AnswerFault::Damage(_))
+            )
+    }
+
     /// Whether events have other members than the scenario gives them, or their ids are repeated.
     pub(crate) fn alters_members(&self) -> bool {
         !self.members.is_empty() || self.repeated_ids

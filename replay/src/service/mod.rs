@@ -429,9 +429,13 @@ impl Service {
             answered: origin.elapsed(),
             status,
             location: header("Location").map(|(_, value)| value.as_str()),
-            has_retry_after: header("Retry-After").is_some(),
+            retry_after: header("Retry-After").and_then(|(_, value)| answer::retry_time(value)),
             faults: &plan.names,
             is_intact: kind.is_none_or(|kind| plan.is_intact(kind)),
+            is_slow: plan.is_slow(),
+            refusal: response
+                .filter(|_| kind.is_none())
+                .map(|answer| answer.body.as_slice()),
             document: response
                 .filter(|answer| is_poll && answer.status == 200)
                 .map(|answer| answer.body.as_slice()),

@@ -36,6 +36,8 @@ mod polls;
 pub mod report;
 mod rules;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -237,7 +239,10 @@ impl Verdict {
             Rule::Header | Rule::Version => {
                 fixed("it sent no request to a path that the service has")
             }
-            Rule::RequestRate => ("it sent fewer than six requests".to_owned(), true),
+            Rule::RequestRate => {
+                let span = polls::seconds(polls::RATE_SPAN);
+                (format!("it sent requests for less than {span}"), true)
+            }
             Rule::Redirect => fixed("no redirect led to where the server sees who follows"),
             Rule::Fallback if self.fallback.is_refused() => {
                 fixed("its version was refused, and the run ended before its next poll")
@@ -253,7 +258,9 @@ impl Verdict {
                     true,
                 )
             }
-            Rule::BackOff => fixed("no three polls in a row failed"),
+            Rule::BackOff => {
+                fixed("no poll followed three in a row with an error status or without an answer")
+            }
             Rule::GaveUp if self.polls.has_failed() => (
                 "its last poll failed, and the run ended before the next one".to_owned(),
                 true,
