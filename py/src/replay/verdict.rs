@@ -93,7 +93,7 @@ impl PyVerdict {
     fn rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rules = PyDict::new(py);
         for (rule, outcome) in &self.rules {
-            rules.set_item(rule.id(), word(*outcome))?;
+            rules.set_item(rule.id(), outcome.word())?;
         }
         Ok(rules)
     }
@@ -165,14 +165,5 @@ fn severity(outcome: Outcome) -> u8 {
         Outcome::Warned => 1,
         Outcome::Passed => 2,
         Outcome::NotChecked => 3,
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Failed => "broken",
-        Outcome::Warned => "warned",
-        Outcome::Passed => "passed",
-        Outcome::NotChecked => "not-checked",
     }
 }

@@ -118,6 +118,24 @@ pub enum Outcome {
     NotChecked,
 }
 
+impl Outcome {
+    /// The word in reports, such as `not-checked`.
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::Outcome;
+    ///
+    /// assert_eq!(Outcome::Failed.word(), "broken");
+    /// ```
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "broken",
+            Self::Warned => "warned",
+            Self::NotChecked => "not-checked",
+        }
+    }
+}
+
 impl Verdict {
     pub(crate) fn new(machine: String) -> Self {
         Self {

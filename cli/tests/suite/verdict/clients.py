@@ -593,7 +593,7 @@ def mistake(row, speed, verdict):
     """What is wrong with a verdict, or None."""
     outcomes, reasons, findings = verdict
     rules = set(row.rules)
-    found = {rule for rule, outcome in outcomes.items() if outcome in ("failed", "warned")}
+    found = {rule for rule, outcome in outcomes.items() if outcome in ("broken", "warned")}
     if unexplained := [rule for rule in outcomes if outcomes[rule] == "not-checked" and not reasons[rule]]:
         return f"no reason why these were not checked: {unexplained}"
     # A higher speed may hide habits, and shows no other ones.
@@ -607,7 +607,7 @@ def mistake(row, speed, verdict):
 def cell(row, verdict):
     """What the page says of a verdict."""
     outcomes = verdict[0]
-    found = [rule for rule in row.rules if outcomes[rule] in ("failed", "warned")]
+    found = [rule for rule in row.rules if outcomes[rule] in ("broken", "warned")]
     return ", ".join(f"`{rule}`" for rule in found) or "not checked"
 
 

@@ -131,7 +131,7 @@ fn watch_is_clean_under_every_fault() {
             tested.finished.stdout,
             tested.finished.stderr
         );
-        assert_eq!(tested.rules("failed"), [""; 0], "{text}");
+        assert_eq!(tested.rules("broken"), [""; 0], "{text}");
         assert_eq!(tested.rules("warned"), [""; 0], "{text}");
         assert_eq!(tested.finished.code, Some(0), "{text}");
         let client = tested.of_kind("client")[0];

@@ -86,6 +86,11 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
         text.contains("&lt;script&gt;") && !text.contains("<script>"),
         "{text}"
     );
+    assert!(!text.contains("\\u{a}"), "{text}");
+    assert!(
+        text.contains("\ndocs/inside/wire.md, section 1, URL\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn a_client_that_crashed_has_failed_in_every_report() {
     let (_, lines) = replay("exit 3", "ndjson");
     assert!(lines.contains("\"clean\":false"), "{lines}");
     let line = format!(
-        "{{\"report\":\"exit\",\"machine\":\"WestNO_0\",\"outcome\":\"failed\",\"code\":3,\"message\":\"{text}\"}}\n"
+        "{{\"report\":\"exit\",\"machine\":\"WestNO_0\",\"outcome\":\"broken\",\"code\":3,\"message\":\"{text}\"}}\n"
     );
     assert!(lines.contains(&line), "{lines}");
     let (_, html) = replay("exit 3", "html");
