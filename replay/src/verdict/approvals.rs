@@ -222,7 +222,7 @@ impl OwnEvents {
             findings.check(Rule::ApprovedOther);
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
-            self.has_seen_any |= exchange.shows_other || !exchange.shown.is_empty();
+            self.has_seen_any |= exchange.shows_any;
             for (times, known) in self.times.iter().zip(&mut self.known) {
                 known.is_shown = false;
                 if times.ended.is_some() {

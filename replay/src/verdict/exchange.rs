@@ -50,6 +50,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) is_altered: bool,
     /// The machine's events in the document, as the scenario has them, with whether each is Started.
     pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
+    /// Whether the document has an event of any machine.
+    pub(crate) shows_any: bool,
     /// Whether the document has a Scheduled event of another machine.
     pub(crate) shows_other: bool,
     /// The machine's events that the document lacks, because the version does not have their type.

@@ -70,6 +70,7 @@ impl Client {
             document: None,
             is_altered: false,
             shown: if is_poll { &self.shown } else { &[] },
+            shows_any: is_poll && !self.shown.is_empty(),
             shows_other: false,
             hidden: &[],
             approves: if is_poll { &[] } else { &approves },

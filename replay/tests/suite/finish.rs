@@ -186,6 +186,24 @@ fn a_client_that_never_polled_is_not_clean() {
 }
 
 #[test]
+fn a_client_that_was_shown_a_started_event_of_another_machine_alone_was_shown_one() {
+    let others = STEADY.replace("notice", "resources = [\"{peer:1}\"]\nnotice");
+    let server = start(ServerConfig::new(Scenario::parse(&others).expect("valid")));
+    document(&server);
+    let scheduled = server.verdict(0);
+    assert!(scheduled.was_tested(), "{scheduled}");
+
+    let started = "started-without-scheduled".parse().expect("a fault");
+    let server = start(ServerConfig::new(Scenario::parse(&others).expect("valid")).fault(started));
+    assert!(events(&document(&server)).is_empty());
+    assert!(!server.verdict(0).was_tested());
+    assert!(server.step());
+    assert_eq!(statuses(&document(&server)), ["Started"]);
+    let verdict = server.verdict(0);
+    assert!(verdict.was_tested(), "{verdict}");
+}
+
+#[test]
 fn one_client_of_several_that_is_not_clean_makes_the_verdict() {
     let server = start(steady().machines(2));
     let id = event_id(&document(&server), 0);
