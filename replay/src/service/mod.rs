@@ -434,6 +434,7 @@ impl Service {
             retry_after: header("Retry-After").and_then(|(_, value)| answer::retry_time(value)),
             faults: &plan.names,
             is_intact: kind.is_none_or(|kind| plan.is_intact(kind)),
+            is_broken: plan.is_broken(),
             is_slow: plan.is_slow(),
             refusal: response
                 .filter(|_| kind.is_none())

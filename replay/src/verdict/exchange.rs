@@ -41,6 +41,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) faults: &'a [String],
     /// Whether the client received the whole answer without a delay.
     pub(crate) is_intact: bool,
+    /// Whether no client can read the answer.
+    pub(crate) is_broken: bool,
     /// Whether the client may have waited for the answer, or for its end.
     pub(crate) is_slow: bool,
     /// The body of the answer to a request that was refused.

@@ -276,9 +276,9 @@ impl Verdict {
                     true,
                 )
             }
-            Rule::BackOff => {
-                fixed("no poll followed three in a row with an error status or without an answer")
-            }
+            Rule::BackOff => fixed(
+                "no poll followed three in a row with an error status or without a readable answer",
+            ),
             Rule::GaveUp if self.polls.has_failed() => (
                 "its last poll failed, and the run ended before the next one".to_owned(),
                 true,

@@ -199,14 +199,15 @@ impl Polls {
         }
         let failed = exchange.has_failed();
         self.documents += u64::from(!failed);
+        let needs_back_off = exchange.is_broken
+            || matches!(
+                exchange.status,
+                None | Some(401 | 403 | 404 | 408 | 410 | 429 | 500..)
+            );
         self.last = Some(Poll {
             answered: exchange.answered,
             failure: failed.then(|| exchange.answer()),
-            back_off: matches!(
-                exchange.status,
-                None | Some(401 | 403 | 404 | 408 | 410 | 429 | 500..)
-            )
-            .then(|| {
+            back_off: needs_back_off.then(|| {
                 let asked = exchange.retry_after.unwrap_or(BACK_OFF_ENOUGH);
                 asked.min(BACK_OFF_ENOUGH)
             }),

@@ -19,6 +19,7 @@ struct Client {
     /// How long the service took for each answer.
     took: Duration,
     is_slow: bool,
+    is_broken: bool,
 }
 
 fn seconds(time: f64) -> Duration {
@@ -33,6 +34,7 @@ impl Client {
             retry_after: None,
             took: Duration::ZERO,
             is_slow: false,
+            is_broken: false,
         }
     }
 
@@ -66,6 +68,7 @@ impl Client {
             faults: &[],
             is_intact: status == Some(200),
             is_slow: self.is_slow,
+            is_broken: self.is_broken,
             refusal: None,
             document: None,
             is_altered: false,
@@ -169,6 +172,18 @@ fn a_client_backs_off_from_every_status_that_asks_for_it_and_from_lost_connectio
 }
 
 #[test]
+fn a_client_backs_off_from_answers_that_nobody_can_read() {
+    for (is_broken, expected) in [(true, Outcome::Warned), (false, Outcome::NotChecked)] {
+        let mut client = Client::new();
+        client.is_broken = is_broken;
+        for second in 0..5 {
+            client.poll(f64::from(second), 200);
+        }
+        assert_eq!(client.concluded(5.0).outcome(Rule::BackOff), expected);
+    }
+}
+
+#[test]
 fn a_client_goes_on_backing_off() {
     let waits = |waits: &[f64]| after_failures(&[Some(503)], waits, None);
     assert_eq!(waits(&[0.3, 0.6, 1.2, 0.1, 0.1, 0.1]), Outcome::Warned);
@@ -207,7 +222,7 @@ fn why_back_off_was_not_checked_is_true() {
         .expect("a reason");
     assert_eq!(
         reason,
-        "no poll followed three in a row with an error status or without an answer"
+        "no poll followed three in a row with an error status or without a readable answer"
     );
 }
 

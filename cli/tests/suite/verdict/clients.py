@@ -318,7 +318,7 @@ def no_back_off():
 
 
 client("back-off", faults="get.status:429@2-8")(no_back_off)
-for fault in ("status:403", "retry-after:3", "reset"):
+for fault in ("status:403", "retry-after:3", "reset", "reset-mid-body", "not-json"):
     client("back-off", faults=f"get.{fault}@2-8", name=f"no-back-off-after-{fault.split(':3')[0].replace(':', '-')}")(
         no_back_off
     )
