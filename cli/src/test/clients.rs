@@ -100,6 +100,10 @@ impl Clients {
             .iter_mut()
             .filter(|client| client.status.is_none())
         {
+            // It may have ended by itself since the last look at it.
+            if client.tree.ended().is_some() {
+                continue;
+            }
             client.stopped = true;
             if is_first {
                 client.tree.terminate();
@@ -136,5 +140,29 @@ impl Drop for Client {
         }
         // Processes that a client left running would continue after the report.
         self.tree.kill_rest();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use scheduled_events_replay::{Scenario, Server, ServerConfig};
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_ended_right_before_it_would_be_stopped_has_ended_by_itself() {
+        let scenario = Scenario::builtin("preempt").expect("a built-in name");
+        let config = ServerConfig::new(scenario).without_verdict();
+        let server = Server::start(config).expect("a port");
+        let words = ["sh", "-c", "exit 3"].map(OsString::from);
+        let mut clients = Clients::start(&words, server.machines(), &[]).expect("a client");
+        while clients.clients[0].tree.ended().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        clients.stop();
+        assert_eq!(clients.ended(), [0]);
+        let exit = clients.exit(0).expect("an exit").to_string();
+        assert_eq!(exit, "the command ended with exit status: 3");
+        assert!(clients.failure().is_some());
     }
 }

@@ -1,9 +1,11 @@
 //! `replay` and `scenarios`: imitate Azure's metadata service.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs::File;
+use std::fmt::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+#[cfg(unix)]
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +23,7 @@ use crate::output::table::Table;
 use crate::output::terminal;
 use crate::output::{check_written, diagnose, print, print_progress, print_record};
 use crate::platform;
+use crate::startup::signals;
 use scheduled_events::record::Record;
 use scheduled_events_replay::scenario::EventScript;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
@@ -31,7 +34,11 @@ use scheduled_events_replay::{
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
-    let report = args.report.as_deref().map(open_report).transpose()?;
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    let format = args.report.as_deref();
+    let format = format
+        .map(|path| report_format(path, &args.scenario))
+        .transpose()?;
     let (observer, events) = mpsc::channel();
     let mut config = ServerConfig::new(scenario)
         .listen(args.listen)
@@ -97,7 +104,7 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         has_started: false,
         is_over: None,
     };
-    if args.command.is_empty() && report.is_none() {
+    if args.command.is_empty() && format.is_none() {
         for event in events {
             run.event(&event);
         }
@@ -107,22 +114,6 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let verdicts: Vec<_> = (0..run.server.machines().len())
         .map(|number| run.server.verdict(number))
         .collect();
-    if let (Some((mut file, format)), Some(path)) = (report, &args.report) {
-        let (timeline, duration) = (&run.timeline, run.server.started().elapsed());
-        let report = VerdictReport {
-            scenario: &args.scenario,
-            started,
-            duration,
-            verdicts: &verdicts,
-            timeline,
-        };
-        file.write_all(report.write(format).as_bytes())
-            .and_then(|()| file.flush())
-            .map_err(|error| CommandError {
-                exit_code: 1,
-                message: not_written(path, &error),
-            })?;
-    }
     for verdict in &verdicts {
         print_progress(&summary(verdict));
         let name = printable(verdict.machine());
@@ -138,6 +129,18 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
             );
         }
     }
+    if let (Some(format), Some(path)) = (format, &args.report) {
+        let (timeline, duration) = (&run.timeline, run.server.started().elapsed());
+        let report = VerdictReport {
+            scenario: &args.scenario,
+            started,
+            duration,
+            verdicts: &verdicts,
+            timeline,
+        };
+        fs::write(path, report.write(format))
+            .map_err(|error| CommandError::endpoint(not_written(path, &error)))?;
+    }
     check_written()?;
     if let Some(status) = clients.failure() {
         let exit_code = status
@@ -149,18 +152,22 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
             message: format!("the command failed: {status}"),
         });
     }
-    match verdicts
-        .iter()
-        .filter(|verdict| verdict.breaks_a_rule())
-        .count()
-    {
-        0 => Ok(()),
-        broken => Err(CommandError::endpoint(format!(
-            "{} of {} broke the wire contract",
-            broken,
-            count(verdicts.len(), "client")
-        ))),
+    let all = count(verdicts.len(), "client");
+    let number = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+    let broken = number(Verdict::breaks_a_rule);
+    if broken > 0 {
+        return Err(CommandError::endpoint(format!(
+            "{broken} of {all} broke the wire contract"
+        )));
     }
+    let untested = number(|verdict| !verdict.was_tested());
+    // A client of the control plane alone asks no machine's service.
+    if untested > 0 && run.server.control_plane().is_none() {
+        return Err(CommandError::endpoint(format!(
+            "nothing was tested for {untested} of {all}"
+        )));
+    }
+    Ok(())
 }
 
 /// Says that no client can see the scenario's advice, if the service has no version that shows it.
@@ -281,20 +288,34 @@ const CLIENTS_CHECK: Duration = Duration::from_millis(50);
 /// The most lines of a report's timeline.
 const TIMELINE_MAX: usize = 10_000;
 
-/// Creates the report's file before anything else, so that an error in its path shows at once.
-fn open_report(path: &Path) -> Result<(File, ReportFormat), CommandError> {
+/// The format of the report. Its file is opened before anything else, so that an error in its path
+/// shows at once, and keeps its contents until there is a report.
+fn report_format(path: &Path, scenario: &str) -> Result<ReportFormat, CommandError> {
     let format = ReportFormat::of(path).ok_or_else(|| {
         CommandError::usage(format!(
             "found the report {}, expected a name that ends in .xml (JUnit), .ndjson or .html",
             path.display()
         ))
     })?;
-    let file =
-        File::create(path).map_err(|error| CommandError::usage(not_written(path, &error)))?;
-    Ok((file, format))
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    if real(path).is_some_and(|file| Some(file) == real(Path::new(scenario))) {
+        let path = path.display();
+        return Err(CommandError::usage(format!(
+            "{path} is the scenario; write another path after --report"
+        )));
+    }
+    // Opening a pipe would wait for its reader.
+    #[cfg(unix)]
+    if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
+        return Err(CommandError::usage(not_written(path, &"it is a pipe")));
+    }
+    let mut options = OpenOptions::new();
+    let opened = options.append(true).create(true).open(path);
+    opened.map_err(|error| CommandError::usage(not_written(path, &error)))?;
+    Ok(format)
 }
 
-fn not_written(path: &Path, error: &io::Error) -> String {
+fn not_written(path: &Path, error: &dyn fmt::Display) -> String {
     format!("cannot write the report {}: {error}", path.display())
 }
 

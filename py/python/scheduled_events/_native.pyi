@@ -593,6 +593,9 @@ class Verdict:
     @property
     def rules(self) -> dict[str, _Outcome]:
         """The outcome of each rule by its id, the worst one of all machines."""
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each rule that is ``not-checked`` was not, by its id, of the first machine."""
     def assert_clean(self) -> None:
         """Raise AssertionError with the report unless the verdict is clean."""
 

@@ -14,6 +14,8 @@ pub(crate) struct PyVerdict {
     findings: Vec<Py<PyFinding>>,
     /// The outcome of each rule, the worst one of all machines.
     rules: Vec<(Rule, Outcome)>,
+    /// Why a rule was not checked, for each such rule.
+    reasons: Vec<(Rule, String)>,
     report: String,
 }
 
@@ -59,6 +61,12 @@ impl PyVerdict {
             (*rule, worst.unwrap_or(Outcome::NotChecked))
         });
         let rules: Vec<_> = rules.collect();
+        let unchecked = rules
+            .iter()
+            .filter(|(_, worst)| *worst == Outcome::NotChecked);
+        let reasons =
+            unchecked.filter_map(|(rule, _)| Some((*rule, verdicts.first()?.reason(*rule)?)));
+        let reasons = reasons.collect();
         let mut report: Vec<_> = verdicts.iter().map(ToString::to_string).collect();
         for (rule, outcome) in &rules {
             if matches!(outcome, Outcome::Failed | Outcome::Warned) {
@@ -69,6 +77,7 @@ impl PyVerdict {
             is_clean: verdicts.iter().all(Verdict::is_clean),
             findings: findings.collect::<PyResult<_>>()?,
             rules,
+            reasons,
             report: report.join("\n"),
         })
     }
@@ -93,9 +102,19 @@ impl PyVerdict {
     fn rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rules = PyDict::new(py);
         for (rule, outcome) in &self.rules {
-            rules.set_item(rule.id(), word(*outcome))?;
+            rules.set_item(rule.id(), outcome.word())?;
         }
         Ok(rules)
+    }
+
+    /// Why each rule that is ``not-checked`` was not, by its id, of the first machine.
+    #[getter]
+    fn reasons<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let reasons = PyDict::new(py);
+        for (rule, reason) in &self.reasons {
+            reasons.set_item(rule.id(), reason)?;
+        }
+        Ok(reasons)
     }
 
     /// Raise AssertionError with the report unless the verdict is clean.
@@ -165,14 +184,5 @@ fn severity(outcome: Outcome) -> u8 {
         Outcome::Warned => 1,
         Outcome::Passed => 2,
         Outcome::NotChecked => 3,
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Failed => "broken",
-        Outcome::Warned => "warned",
-        Outcome::Passed => "passed",
-        Outcome::NotChecked => "not-checked",
     }
 }

@@ -23,7 +23,7 @@ fn summary(verdict: &Verdict) -> Value {
         "clean": !verdict.breaks_a_rule(),
         "polls": verdict.polls().count,
         "passed": with(Outcome::Passed),
-        "failed": with(Outcome::Failed),
+        "broken": with(Outcome::Failed),
         "warned": with(Outcome::Warned),
     })
 }
@@ -41,12 +41,7 @@ pub(crate) fn details(run: &Run, machine: usize) -> Value {
                 "section": rule.section(),
                 "item": rule.item(),
                 "about": rule.about(),
-                "outcome": match verdict.outcome(*rule) {
-                    Outcome::Passed => "passed",
-                    Outcome::Failed => "failed",
-                    Outcome::Warned => "warned",
-                    Outcome::NotChecked => "not-checked",
-                },
+                "outcome": verdict.outcome(*rule).word(),
                 "reason": verdict.reason(*rule),
                 "count": verdict.count(*rule),
                 "findings": findings.map(|it| json!({"at": ms(it.at), "message": it.message, "times": it.times})).collect::<Vec<_>>(),

@@ -51,7 +51,7 @@ export const known = (verdict) => (verdict && (verdict.polls || !verdict.clean) 
 
 function verdictText(verdict) {
   if (!known(verdict)) return "no poll yet";
-  const word = verdict.clean ? "clean" : `${verdict.failed} broken`;
+  const word = verdict.clean ? "clean" : `${verdict.broken} broken`;
   return verdict.warned ? `${word}, ${verdict.warned} with a warning` : word;
 }
 
@@ -59,12 +59,12 @@ function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const OUTCOMES = { passed: ["kept", "good"], failed: ["broken", "bad"], warned: ["warning", "warn"], "not-checked": ["not checked", "dim"] };
+const OUTCOMES = { passed: ["kept", "good"], broken: ["broken", "bad"], warned: ["warning", "warn"], "not-checked": ["not checked", "dim"] };
 
 // Shows the rules, the broken ones first.
 export function verdict(model, details) {
   const lane = model.lanes[details.machine];
-  const order = ["failed", "warned", "passed", "not-checked"];
+  const order = ["broken", "warned", "passed", "not-checked"];
   const rules = [...details.rules].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
   const rows = rules.map((rule) => {
     const [word, style] = OUTCOMES[rule.outcome];

@@ -130,7 +130,7 @@ export class Timeline {
     group.append(
       s("rect", { class: "label-back", x: 0, y: top, width: LABEL - 6, height: lane.height - 1 }),
       s("text", { x: 8, y: top + TICKS + 2, "aria-hidden": "true" }, shorten(lane.name)),
-      s("text", { class: "dim", x: 8, y: top + TICKS + 16, "aria-hidden": "true" }, verdict ? (verdict.clean ? "✓ clean" : `✗ ${verdict.failed} broken`) : ""),
+      s("text", { class: "dim", x: 8, y: top + TICKS + 16, "aria-hidden": "true" }, verdict ? (verdict.clean ? "✓ clean" : `✗ ${verdict.broken} broken`) : ""),
     );
     return group;
   }

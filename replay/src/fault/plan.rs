@@ -241,6 +241,30 @@ impl FaultPlan {
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
     }
 
+    /// Whether no client can read the answer: its connection is lost in the middle, or its body is no
+    /// document.
+    pub(crate) fn is_broken(&self) -> bool {
+        use Damage::{ResetMidBody, ShortBody};
+
+        matches!(
+            self.answer,
+            Some(
+                AnswerFault::NotJson
+                    | AnswerFault::HalfDocument
+                    | AnswerFault::Damage(ResetMidBody | ShortBody)
+            )
+        )
+    }
+
+    /// Whether the client may wait for the answer, once it is decided, or for its end.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow_headers + self.slow_body >= SOON
+            || matches!(
+                self.answer,
+                Some(AnswerFault::Silence | AnswerFault::Damage(_))
+            )
+    }
+
     /// Whether events have other members than the scenario gives them, or their ids are repeated.
     pub(crate) fn alters_members(&self) -> bool {
         !self.members.is_empty() || self.repeated_ids

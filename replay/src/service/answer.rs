@@ -129,6 +129,15 @@ pub(crate) fn status_response(status: u16) -> ReplayResponse {
     }
 }
 
+/// The time that a `Retry-After` asks for, if it can be read.
+pub(super) fn retry_time(value: &str) -> Option<Duration> {
+    let seconds = value.parse().map(Duration::from_secs).ok();
+    seconds.or_else(|| {
+        let time = httpdate::parse_http_date(value).ok()?;
+        Some(time.duration_since(SystemTime::now()).unwrap_or_default())
+    })
+}
+
 fn retry_after(value: &RetryTime) -> String {
     match value {
         RetryTime::Text(text) => text.clone(),

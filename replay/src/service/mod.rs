@@ -72,7 +72,8 @@ pub(crate) struct Lane {
 #[derive(Default)]
 struct ShownEvents {
     shown: Vec<(Arc<EventFacts>, bool)>,
-    /// Whether there is a Scheduled one of another machine.
+    /// Whether there is one of any machine, and a Scheduled one of another machine.
+    shows_any: bool,
     shows_other: bool,
     hidden: Vec<Arc<EventFacts>>,
 }
@@ -327,6 +328,7 @@ impl Service {
             },
         };
         for event in &altered.events {
+            shown.shows_any |= version.includes(event);
             if !verdict::names(&event.facts.resources, &self.names[machine]) {
                 shown.shows_other |= version.includes(event) && !event.started;
             } else if version.includes(event) {
@@ -429,14 +431,20 @@ impl Service {
             answered: origin.elapsed(),
             status,
             location: header("Location").map(|(_, value)| value.as_str()),
-            has_retry_after: header("Retry-After").is_some(),
+            retry_after: header("Retry-After").and_then(|(_, value)| answer::retry_time(value)),
             faults: &plan.names,
             is_intact: kind.is_none_or(|kind| plan.is_intact(kind)),
+            is_broken: plan.is_broken(),
+            is_slow: plan.is_slow(),
+            refusal: response
+                .filter(|_| kind.is_none())
+                .map(|answer| answer.body.as_slice()),
             document: response
                 .filter(|answer| is_poll && answer.status == 200)
                 .map(|answer| answer.body.as_slice()),
             is_altered: is_poll && plan.alters_members(),
             shown: &events.shown,
+            shows_any: events.shows_any,
             shows_other: events.shows_other,
             hidden: &events.hidden,
             approves: &approves,

@@ -111,8 +111,10 @@ struct ClientKnowledge {
     was_unreadable: bool,
     /// Since when the client knows that it is Started.
     seen_started: Option<Duration>,
-    /// Whether the client received the answer that it is approved.
-    accepted: bool,
+    /// When the client was first answered that it is approved.
+    accepted: Option<Duration>,
+    /// When a document first lacked it after its end.
+    seen_gone: Option<Duration>,
     /// Whether any client approved it.
     is_approved: bool,
     /// Nothing has to follow it: it may be withdrawn, and needs no approval.
@@ -220,10 +222,13 @@ impl OwnEvents {
             findings.check(Rule::ApprovedOther);
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
-            self.has_seen_any |= exchange.shows_other || !exchange.shown.is_empty();
-            self.known
-                .iter_mut()
-                .for_each(|known| known.is_shown = false);
+            self.has_seen_any |= exchange.shows_any;
+            for (times, known) in self.times.iter().zip(&mut self.known) {
+                known.is_shown = false;
+                if times.ended.is_some() {
+                    known.seen_gone.get_or_insert(exchange.answered);
+                }
+            }
         }
         for (facts, is_started) in exchange.shown.iter().filter(|_| exchange.is_intact) {
             if let Some(index) = self.position(&facts.event_id) {
@@ -238,6 +243,7 @@ impl OwnEvents {
                     shown.is_none_or(|event| event.unreadable.is_none()) && is_known;
                 known.is_shown = is_known;
                 known.was_shown |= is_known;
+                known.seen_gone = None;
                 if !is_known {
                     findings.check(Rule::ApprovedOther);
                 }
@@ -250,7 +256,7 @@ impl OwnEvents {
                 let is_waiting =
                     shown.map_or(!is_started, |event| event.status == ShownStatus::Scheduled);
                 known.seen_scheduled |= is_approvable && is_waiting;
-                if known.accepted && is_waiting {
+                if known.accepted.is_some() && is_waiting {
                     findings.check(Rule::ApprovedAgain);
                 }
                 if shown.map_or(known.is_advice, |event| event.is_advice) {
@@ -258,6 +264,7 @@ impl OwnEvents {
                 }
             }
         }
+        self.approves |= exchange.is_approval();
         if exchange.kind == Some(RequestKind::EventsPost) {
             self.post(exchange, findings);
         }
@@ -265,7 +272,6 @@ impl OwnEvents {
 
     fn post(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         let at = exchange.arrived;
-        self.approves = true;
         if let Err(refusal) = route::start_requests(&exchange.request.body) {
             let message = String::from_utf8_lossy(&refusal.body).into_owned();
             return findings.add(
@@ -334,24 +340,26 @@ impl OwnEvents {
     fn approve(&mut self, index: usize, exchange: &Exchange<'_>, findings: &mut Findings) {
         let (times, known) = (&mut self.times[index], &mut self.known[index]);
         let (at, id) = (exchange.arrived, times.event_id.as_str());
-        // A document may have been answered while this request was in progress.
-        if known.seen_started.is_some_and(|since| since < at) {
-            findings.add(
-                Rule::ApprovedStarted,
-                at,
-                Some(id),
-                format!("found the Started {}", times.event_type),
-            );
-        } else if known.accepted {
+        let kind = times.event_type.as_str();
+        // A response may have been decided while this request was in progress.
+        let is_before = |since: Option<Duration>| since.is_some_and(|since| since < at);
+        let found = if is_before(known.seen_gone) {
+            let message = format!("found the {kind} in StartRequests, which has left the document");
+            Some((Rule::StartRequests, message))
+        } else if is_before(known.seen_started) {
+            Some((Rule::ApprovedStarted, format!("found the Started {kind}")))
+        } else if is_before(known.accepted) {
             let since = times
                 .approved
-                .map_or(Duration::ZERO, |approved| at.saturating_sub(approved));
-            let message = format!(
-                "found the {} again, {} after its approval",
-                times.event_type,
-                seconds(since)
-            );
-            findings.add(Rule::ApprovedAgain, at, Some(id), message);
+                .map_or(Duration::ZERO, |since| at.saturating_sub(since));
+            let since = seconds(since);
+            let message = format!("found the {kind} again, {since} after its approval");
+            Some((Rule::ApprovedAgain, message))
+        } else {
+            None
+        };
+        if let Some((rule, message)) = found {
+            findings.add(rule, at, Some(id), message);
         }
         // It may have been in a document that was delayed.
         times.seen.get_or_insert(at);
@@ -361,7 +369,9 @@ impl OwnEvents {
         known.failed = is_to_be_repeated(exchange).then(|| (exchange.answered, exchange.answer()));
         if exchange.status == Some(200) {
             times.approved.get_or_insert(at);
-            known.accepted |= exchange.is_intact;
+            if exchange.is_intact {
+                known.accepted.get_or_insert(exchange.answered);
+            }
         }
     }
 
@@ -468,7 +478,7 @@ impl OwnEvents {
                     own,
                 )
             }
-            Rule::ApprovedAgain if has_any(|known| known.accepted) => (
+            Rule::ApprovedAgain if has_any(|known| known.accepted.is_some()) => (
                 "no document showed it an event as Scheduled after its approval".into(),
                 true,
             ),

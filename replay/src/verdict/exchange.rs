@@ -34,18 +34,26 @@ pub(crate) struct Exchange<'a> {
     pub(crate) answered: Duration,
     /// `None` if a fault suppressed the response.
     pub(crate) status: Option<u16>,
-    /// The response's fields `Location` and `Retry-After`.
+    /// The response's field `Location`, and the time in its field `Retry-After`.
     pub(crate) location: Option<&'a str>,
-    pub(crate) has_retry_after: bool,
+    pub(crate) retry_after: Option<Duration>,
     /// The faults that applied, as written.
     pub(crate) faults: &'a [String],
     /// Whether the client received the whole answer without a delay.
     pub(crate) is_intact: bool,
+    /// Whether no client can read the answer.
+    pub(crate) is_broken: bool,
+    /// Whether the client may have waited for the answer, or for its end.
+    pub(crate) is_slow: bool,
+    /// The body of the answer to a request that was refused.
+    pub(crate) refusal: Option<&'a [u8]>,
     /// The document that was sent, and whether a fault changed the members of its events.
     pub(crate) document: Option<&'a [u8]>,
     pub(crate) is_altered: bool,
     /// The machine's events in the document, as the scenario has them, with whether each is Started.
     pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
+    /// Whether the document has an event of any machine.
+    pub(crate) shows_any: bool,
     /// Whether the document has a Scheduled event of another machine.
     pub(crate) shows_other: bool,
     /// The machine's events that the document lacks, because the version does not have their type.
@@ -83,6 +91,35 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn check(&self, findings: &mut Findings) {
+        let before = findings.broken();
+        self.check_request(findings);
+        if let Some(body) = self.refusal.filter(|_| self.is_of_events())
+            && findings.broken() == before
+            && self.refused_version().is_none()
+        {
+            let Self { request, .. } = self;
+            let message = format!(
+                "{} {} is refused: {}",
+                request.method,
+                request.target,
+                String::from_utf8_lossy(body)
+            );
+            findings.add(Rule::Url, self.arrived, None, message);
+        }
+    }
+
+    /// Whether the request is for the path of the events.
+    fn is_of_events(&self) -> bool {
+        let mut parts = self.request.target.split('?');
+        parts.next().is_some_and(route::is_events)
+    }
+
+    /// Whether the client tries to approve something, whatever the answer.
+    pub(crate) fn is_approval(&self) -> bool {
+        self.request.method == "POST" && self.is_of_events()
+    }
+
+    fn check_request(&self, findings: &mut Findings) {
         let Self {
             request,
             arrived: at,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::rules::Rule;
+use super::rules::{Level, Rule};
 
 /// The most findings that are kept for each rule. Others are only counted.
 pub const FINDINGS_MAX: usize = 20;
@@ -127,6 +127,12 @@ impl Findings {
         if !kept {
             self.add(rule, at, None, message());
         }
+    }
+
+    /// How often rules were broken that a client must keep.
+    pub(crate) fn broken(&self) -> u64 {
+        let must = Rule::ALL.iter().filter(|rule| rule.level() == Level::Must);
+        must.map(|rule| self.count(*rule)).sum()
     }
 
     pub(crate) fn is_checked(&self, rule: Rule) -> bool {

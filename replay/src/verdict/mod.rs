@@ -36,6 +36,8 @@ mod polls;
 pub mod report;
 mod rules;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -114,6 +116,24 @@ pub enum Outcome {
     Warned,
     /// The client had no opportunity to break it; [`Verdict::reason`] says why.
     NotChecked,
+}
+
+impl Outcome {
+    /// The word in reports, such as `not-checked`.
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::Outcome;
+    ///
+    /// assert_eq!(Outcome::Failed.word(), "broken");
+    /// ```
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "broken",
+            Self::Warned => "warned",
+            Self::NotChecked => "not-checked",
+        }
+    }
 }
 
 impl Verdict {
@@ -237,7 +257,10 @@ impl Verdict {
             Rule::Header | Rule::Version => {
                 fixed("it sent no request to a path that the service has")
             }
-            Rule::RequestRate => ("it sent fewer than six requests".to_owned(), true),
+            Rule::RequestRate => {
+                let span = polls::seconds(polls::RATE_SPAN);
+                (format!("it sent requests for less than {span}"), true)
+            }
             Rule::Redirect => fixed("no redirect led to where the server sees who follows"),
             Rule::Fallback if self.fallback.is_refused() => {
                 fixed("its version was refused, and the run ended before its next poll")
@@ -253,7 +276,9 @@ impl Verdict {
                     true,
                 )
             }
-            Rule::BackOff => fixed("no three polls in a row failed"),
+            Rule::BackOff => fixed(
+                "no poll followed three in a row with an error status or without a readable answer",
+            ),
             Rule::GaveUp if self.polls.has_failed() => (
                 "its last poll failed, and the run ended before the next one".to_owned(),
                 true,

@@ -23,9 +23,12 @@ const FIRST_RESPONSE_MAX: Duration = Duration::from_secs(130);
 /// From when on a first poll without an answer may be sent again: five seconds, on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(4_500);
 
-/// The least time in which six requests are no burst. A client that sends five a second needs a
-/// second, but a busy machine may delay the first of them.
-const BURST: Duration = Duration::from_millis(700);
+/// The numbers of requests that are too many within a time: a client that sends five a second needs a
+/// second for six, and six seconds for 31, but a busy machine may delay the first of them.
+const TOO_MANY: [(usize, Duration); 2] = [(6, Duration::from_millis(700)), (31, RATE_SPAN)];
+
+/// From this time between the first and the last request on, a client keeps to the rate.
+pub(super) const RATE_SPAN: Duration = Duration::from_millis(5_500);
 
 /// From this delay on, the check whether a client waits for the first response counts.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
@@ -72,10 +75,11 @@ pub(crate) struct Polls {
     first_waiting: Option<Duration>,
     /// When the first of the polls was answered.
     first_answered: Option<Duration>,
-    /// The arrivals of the last five requests of any kind.
+    /// The arrivals of the last 31 requests of any kind, the newest first, and of the very first.
     requests: VecDeque<Duration>,
-    /// The times to the next poll after each failure in a row.
-    after_failures: Vec<Duration>,
+    first_request: Option<Duration>,
+    /// The times to the next poll after each failure in a row, with whether each is long enough.
+    after_failures: Vec<(Duration, bool)>,
     /// The finding from the silence since the last poll, if it continues.
     silence: Option<(Duration, Rule, String)>,
     /// Whether the client has ended by itself since the last poll.
@@ -90,8 +94,11 @@ struct Poll {
     answered: Duration,
     /// The answer, if it had no document.
     failure: Option<String>,
-    /// Whether the failure is one after which a client backs off by itself.
-    needs_back_off: bool,
+    /// If the failure is one after which a client backs off: the time to the next poll that is long
+    /// enough.
+    back_off: Option<Duration>,
+    /// Whether the client may have waited for the answer, or for its end.
+    is_slow: bool,
 }
 
 impl Polls {
@@ -113,32 +120,28 @@ impl Polls {
         } else if exchange.kind == Some(RequestKind::EventsPost) && !exchange.has_failed() {
             // The service works again, so the next failure is the first one.
             self.after_failures.clear();
-            self.last
-                .iter_mut()
-                .for_each(|last| last.needs_back_off = false);
+            self.last.iter_mut().for_each(|last| last.back_off = None);
         }
     }
 
     fn check_rate(&mut self, at: Duration, findings: &mut Findings) {
-        if self.requests.back().is_some_and(|last| at < *last) {
+        if self.requests.front().is_some_and(|last| at < *last) {
             // Its answer was delayed, so that it is recorded after later ones.
             return;
         }
-        if self.requests.len() == 5 {
+        self.requests.push_front(at);
+        self.requests.truncate(TOO_MANY[1].0);
+        if at.saturating_sub(*self.first_request.get_or_insert(at)) >= RATE_SPAN {
             findings.check(Rule::RequestRate);
-            let first = self.requests.pop_front().unwrap_or_default();
-            let span = at.saturating_sub(first);
-            if span < BURST {
-                findings.add(
-                    Rule::RequestRate,
-                    at,
-                    None,
-                    format!("found six requests within {}", seconds(span)),
-                );
-                self.requests.clear();
-            }
         }
-        self.requests.push_back(at);
+        let message = TOO_MANY.iter().find_map(|(many, least)| {
+            let span = at.saturating_sub(*self.requests.get(many - 1)?);
+            (span < *least).then(|| format!("found {many} requests within {}", seconds(span)))
+        });
+        if let Some(message) = message {
+            findings.add(Rule::RequestRate, at, None, message);
+            self.requests.clear();
+        }
     }
 
     fn check_redirect(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
@@ -186,8 +189,9 @@ impl Polls {
             if last.failure.is_some() {
                 findings.check(Rule::GaveUp);
             }
-            if last.needs_back_off {
-                self.after_failures.push(gap);
+            if let Some(enough) = last.back_off {
+                let is_enough = gap >= enough;
+                self.after_failures.push((gap, is_enough));
                 self.check_back_off(at, findings);
             } else {
                 self.after_failures.clear();
@@ -195,11 +199,19 @@ impl Polls {
         }
         let failed = exchange.has_failed();
         self.documents += u64::from(!failed);
+        let needs_back_off = exchange.is_broken
+            || matches!(
+                exchange.status,
+                None | Some(401 | 403 | 404 | 408 | 410 | 429 | 500..)
+            );
         self.last = Some(Poll {
             answered: exchange.answered,
             failure: failed.then(|| exchange.answer()),
-            needs_back_off: matches!(exchange.status, Some(404 | 408 | 410 | 429 | 500..))
-                && !exchange.has_retry_after,
+            back_off: needs_back_off.then(|| {
+                let asked = exchange.retry_after.unwrap_or(BACK_OFF_ENOUGH);
+                asked.min(BACK_OFF_ENOUGH)
+            }),
+            is_slow: exchange.is_slow,
         });
     }
 
@@ -236,25 +248,25 @@ impl Polls {
     }
 
     fn check_back_off(&mut self, at: Duration, findings: &mut Findings) {
-        let [.., first, _, last] = self.after_failures[..] else {
+        let gaps = &self.after_failures[..];
+        let (Some((first, _)), Some(last)) = (gaps.first(), gaps.last_chunk::<3>()) else {
             return;
         };
         findings.check(Rule::BackOff);
-        // Jitter can halve a time, and each time is twice the last.
-        if self.after_failures.len() == 3 && last < BACK_OFF_ENOUGH && last < first * 3 / 2 {
-            let message = format!(
-                "found polls {} and {} after failures in a row",
-                seconds(first),
-                seconds(last)
-            );
+        // Jitter can halve a time, and each time is twice the last, up to a limit.
+        let is_short = |(gap, is_enough): &(Duration, bool)| !is_enough && *gap < *first * 3 / 2;
+        if last.iter().all(is_short) {
+            let [one, two, three] = last.map(|(gap, _)| seconds(gap));
+            let message = format!("found polls {one}, {two} and {three} after failures in a row");
             findings.add(Rule::BackOff, at, None, message);
         }
     }
 
     /// The longest time without a poll that is no finding.
     pub(crate) fn gap_max(&self) -> Duration {
+        let is_slow = self.last.as_ref().is_some_and(|last| last.is_slow);
         POLL_GAP_MAX
-            + if self.documents == 0 {
+            + if self.documents == 0 && is_slow {
                 FIRST_RESPONSE_MAX
             } else {
                 GAP_RESERVE
@@ -372,7 +384,7 @@ pub(crate) fn is_to_be_repeated(exchange: &Exchange<'_>) -> bool {
     exchange.kind == Some(RequestKind::EventsPost)
         && match exchange.status {
             None => true,
-            Some(status) => matches!(status, 300..=399 | 404 | 408 | 410 | 429 | 500..),
+            Some(status) => matches!(status, 300..=399 | 401 | 403 | 404 | 408 | 410 | 429 | 500..),
         }
 }
 

@@ -219,7 +219,7 @@ impl VerdictReport<'_> {
             if let Some(exit) = verdict.exit() {
                 write(&ReportLine::Exit {
                     machine,
-                    outcome: outcome_word(exit.outcome()),
+                    outcome: exit.outcome().word(),
                     code: exit.code(),
                     message: &exit.to_string(),
                 });
@@ -243,7 +243,7 @@ impl VerdictReport<'_> {
                 write(&ReportLine::Rule {
                     machine,
                     rule: rule.id(),
-                    outcome: outcome_word(verdict.outcome(*rule)),
+                    outcome: verdict.outcome(*rule).word(),
                     findings: verdict.count(*rule),
                     level: if rule.level() == Level::Must {
                         "must"
@@ -311,7 +311,7 @@ impl VerdictReport<'_> {
             }
             html.close("tr");
             for rule in Rule::ALL {
-                let word = outcome_word(verdict.outcome(*rule));
+                let word = verdict.outcome(*rule).word();
                 html.open("tr", &[]);
                 html.element("th", &[("scope", &"row")], rule);
                 html.element("td", &[("class", &word)], &word);
@@ -338,7 +338,7 @@ impl VerdictReport<'_> {
                 html.close("tr");
             }
             if let Some(exit) = verdict.exit() {
-                let word = outcome_word(exit.outcome());
+                let word = exit.outcome().word();
                 html.open("tr", &[]);
                 html.element("th", &[("scope", &"row")], &ClientExit::ID);
                 html.element("td", &[("class", &word)], &word);
@@ -391,9 +391,9 @@ fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
             finding.text()
         ));
     }
-    xml.text(&format_args!(
-        "{}\ndocs/inside/wire.md, section {}, {}",
-        rule.about(),
+    xml.line(&rule.about());
+    xml.line(&format_args!(
+        "docs/inside/wire.md, section {}, {}",
         rule.section(),
         rule.item()
     ));
@@ -407,7 +407,7 @@ const HTML_HEAD: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-
     <style>:root{color-scheme:light dark}body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
     table{border-collapse:collapse}th,td{border:1px solid #8888;padding:.3rem .6rem;text-align:left;vertical-align:top}\
     dl{display:grid;grid-template-columns:auto 1fr;gap:0 1rem}dd{margin:0}pre{overflow:auto;border:1px solid #8888;padding:.6rem}\
-    .failed{background:#b3261e;color:#fff}.warned{background:#ffd34d;color:#000}.passed{background:#1e6b34;color:#fff}</style>\n";
+    .broken{background:#b3261e;color:#fff}.warned{background:#ffd34d;color:#000}.passed{background:#1e6b34;color:#fff}</style>\n";
 
 /// A line of NDJSON. Times are in milliseconds since the server started.
 #[derive(Serialize)]
@@ -615,15 +615,6 @@ fn findings(verdict: &Verdict, rule: Rule) -> impl Iterator<Item = &Finding> {
         .findings()
         .iter()
         .filter(move |finding| finding.rule == rule)
-}
-
-fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "failed",
-        Outcome::Warned => "warned",
-        Outcome::NotChecked => "not-checked",
-    }
 }
 
 fn ms(time: Duration) -> u64 {

@@ -74,7 +74,7 @@ macro_rules! rules {
 }
 
 rules! {
-    Url "url" Must 1 "URL" "It sends HTTP, GET and POST, to the paths that the service has.";
+    Url "url" Must 1 "URL" "It sends HTTP, GET and POST, to an address and a path that the service has, with each query parameter once.";
     Header "header" Must 1 "header" "It sends `Metadata: true` once with every request.";
     UserAgent "user-agent" Should 1 "User-Agent" "It names itself in `User-Agent`.";
     Route "route" Must 1 "route" "It sends its requests through no proxy.";
@@ -84,11 +84,11 @@ rules! {
     FirstRequest "first-request" Should 1 "first request" "It waits up to two minutes for the first response.";
     PollGap "poll-gap" Must 1 "poll rate" "It polls at least every 15 seconds: the shortest notice is 30 seconds.";
     RequestRate "request-rate" Must 1 "poll rate" "It sends at most five requests a second.";
-    BackOff "back-off" Should 1 "Status codes" "It waits longer after each request in a row that fails.";
+    BackOff "back-off" Should 1 "Status codes" "It waits longer after each poll in a row that fails, or as long as `Retry-After` asks.";
     GaveUp "gave-up" Must 1 "Status codes" "It repeats what failed, a poll or an approval, and goes on.";
     StopsPolling "stops-polling" Must 3 "Life of an event" "It polls until its machine's events have left the document.";
     MissedEvent "missed-event" Must 3 "Notice" "It polls while an event of its machine waits, with a version that shows it.";
-    StartRequests "start-requests" Must 1 "The body of a POST" "It approves events that are known, in well-formed requests.";
+    StartRequests "start-requests" Must 1 "The body of a POST" "It approves events that are in the document, in well-formed requests.";
     ApprovedOther "approved-other" Must 3 "Approval" "It approves events of its own machine only.";
     ApprovedUnreadable "approved-unreadable" Must 3 "Approval" "It approves no event that it could not read whole, or whose `EventId` it was shown twice.";
     ApprovedStarted "approved-started" Must 3 "Approval" "It approves no event that it was shown as Started.";

@@ -75,7 +75,7 @@ fn what_a_client_had_no_opportunity_to_do_is_not_checked_and_the_verdict_says_wh
         ),
         (
             Rule::RequestRate,
-            "it sent fewer than six requests; use a lower speed than 60",
+            "it sent requests for less than 5.5 s; use a lower speed than 60",
         ),
         (
             Rule::GaveUp,
@@ -129,6 +129,52 @@ fn a_client_that_does_not_wait_for_the_first_response_is_found_before_that_comes
 }
 
 #[test]
+fn what_the_service_refuses_is_a_finding_whatever_the_reason() {
+    let body = r#"{"StartRequests":[{"EventId":"A"}]}"#;
+    let wrong_host = "Host: metadata.example\r\nMetadata: true\r\n";
+    let right = "Host: 169.254.169.254\r\nMetadata: true\r\n";
+    for (method, target, fields, reason) in [
+        ("GET", format!("{EVENTS}&x=1&x=1"), right, "x is repeated"),
+        ("POST", format!("{EVENTS}&x=1&x=1"), right, "x is repeated"),
+        ("GET", EVENTS.to_owned(), wrong_host, "The Host header"),
+        ("POST", EVENTS.to_owned(), wrong_host, "The Host header"),
+    ] {
+        let server = start(steady());
+        document(&server);
+        let length = body.len();
+        let request =
+            format!("{method} {target} HTTP/1.1\r\n{fields}Content-Length: {length}\r\n\r\n{body}");
+        assert_eq!(raw(server.addr(), request.as_bytes()).status, 400);
+        let verdict = server.verdict(0);
+        assert_eq!(verdict.outcome(Rule::Url), Outcome::Failed, "{request}");
+        let finding = verdict.findings().iter().find(|one| one.rule == Rule::Url);
+        let message = &finding.expect("a finding").message;
+        assert!(
+            message.starts_with(&format!("{method} {target} is refused: ")),
+            "{message}"
+        );
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+#[test]
+fn a_client_whose_every_approval_is_refused_has_approved_nothing() {
+    let server = start(steady());
+    document(&server);
+    let request =
+        "POST /metadata/scheduledevents HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(raw(server.addr(), request.as_bytes()).status, 400);
+    assert!(server.step());
+    assert_eq!(statuses(&document(&server)), ["Started"]);
+    let verdict = server.verdict(0);
+    assert_eq!(
+        verdict.outcome(Rule::NotApproved),
+        Outcome::Warned,
+        "{verdict}"
+    );
+}
+
+#[test]
 fn a_client_that_never_polled_is_not_clean() {
     let verdict = start(steady()).finish();
     assert!(!verdict.is_clean());
@@ -137,6 +183,24 @@ fn a_client_that_never_polled_is_not_clean() {
         text.starts_with("WestNO_0: not tested; 0 rules kept, 0 broken, "),
         "{text}"
     );
+}
+
+#[test]
+fn a_client_that_was_shown_a_started_event_of_another_machine_alone_was_shown_one() {
+    let others = STEADY.replace("notice", "resources = [\"{peer:1}\"]\nnotice");
+    let server = start(ServerConfig::new(Scenario::parse(&others).expect("valid")));
+    document(&server);
+    let scheduled = server.verdict(0);
+    assert!(scheduled.was_tested(), "{scheduled}");
+
+    let started = "started-without-scheduled".parse().expect("a fault");
+    let server = start(ServerConfig::new(Scenario::parse(&others).expect("valid")).fault(started));
+    assert!(events(&document(&server)).is_empty());
+    assert!(!server.verdict(0).was_tested());
+    assert!(server.step());
+    assert_eq!(statuses(&document(&server)), ["Started"]);
+    let verdict = server.verdict(0);
+    assert!(verdict.was_tested(), "{verdict}");
 }
 
 #[test]

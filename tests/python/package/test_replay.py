@@ -74,6 +74,9 @@ def test_a_client_that_keeps_the_rules_has_a_clean_verdict() -> None:
         verdict.assert_clean()
         assert verdict.rules["header"] == "passed"
         assert verdict.rules["redirect"] == "not-checked"
+        assert verdict.reasons["redirect"] == "no redirect led to where the server sees who follows"
+        unchecked = {rule for rule, outcome in verdict.rules.items() if outcome == "not-checked"}
+        assert set(verdict.reasons) == unchecked
         assert str(verdict).startswith("WestNO_0: clean; ")
         assert repr(verdict) == "<Verdict clean, 0 findings>"
         # The test has ended.
@@ -167,6 +170,7 @@ def test_a_server_without_a_client_is_not_clean() -> None:
         verdict = server.finish()
     assert not verdict.is_clean
     assert set(verdict.rules.values()) == {"not-checked"}
+    assert verdict.reasons["poll-gap"] == "it never polled"
     with pytest.raises(AssertionError, match=f"{VM}: not tested"):
         verdict.assert_clean()
 

@@ -35,7 +35,8 @@ def send(method, body=None, version="2020-07-01", headers=HEADERS, path=PATH, ti
     """One request on a connection of its own. Returns the status and the body."""
     connection = http.client.HTTPConnection(ENDPOINT, timeout=timeout)
     try:
-        connection.putrequest(method, path + version if path == PATH else path, skip_accept_encoding=True)
+        target = path + version if path == PATH else path
+        connection.putrequest(method, target, skip_host="Host" in headers, skip_accept_encoding=True)
         for name, value in headers.items():
             connection.putheader(name, value)
         data = None if body is None else json.dumps(body).encode()
@@ -182,11 +183,21 @@ client("header", name="no-header")(lambda: refused(headers={"User-Agent": "imita
 client("route", name="behind-a-proxy")(lambda: careful(headers=HEADERS | {"Via": "1.1 proxy"}))
 
 
-@client("header", needs="start-requests")
+client("url", name="another-host")(lambda: refused(headers=HEADERS | {"Host": "metadata.example"}))
+
+
+@client("header not-approved", needs="start-requests")
 def no_header_in_post():
     """Sends the header with polls, and forgets it with approvals."""
     headers = {"User-Agent": "imitation/1"}
     approving(lambda events: scheduled(own(events)), once=lambda one: approve(one, headers=headers) and 200)
+
+
+@client("url not-approved", needs="start-requests")
+def repeats_a_parameter_in_post():
+    """Adds its parameters twice, which a proxy in between would not mind."""
+    path = PATH + "2020-07-01&format=json&format=json"
+    approving(lambda events: scheduled(own(events)), once=lambda one: approve(one, path=path) and 200)
 
 
 @client("route")
@@ -291,10 +302,50 @@ def too_fast():
         time.sleep(0.03)
 
 
-@client("back-off", faults="get.status:429@2-8")
+@client("request-rate")
+def a_little_too_fast():
+    """Twenty polls in three seconds, in no burst."""
+    due = time.monotonic()
+    while True:
+        poll()
+        due += 0.15
+        time.sleep(max(0, due - time.monotonic()))
+
+
 def no_back_off():
     while True:
         time.sleep(0.4 if poll() is None else 1)
+
+
+client("back-off", faults="get.status:429@2-8")(no_back_off)
+for fault in ("status:403", "retry-after:3", "reset", "reset-mid-body", "not-json"):
+    client("back-off", faults=f"get.{fault}@2-8", name=f"no-back-off-after-{fault.split(':3')[0].replace(':', '-')}")(
+        no_back_off
+    )
+
+
+@client("back-off", faults="get.status:503@2-12")
+def begins_its_back_off_again():
+    """Gives up backing off after three polls."""
+    waits = [0.3, 0.6, 1.2]
+    while True:
+        time.sleep((waits.pop(0) if waits else 0.2) if poll() is None else 1)
+
+
+@client(faults="get.reset@2-3 get.status:503@4-5")
+def backs_off():
+    failures = 0
+    while True:
+        failures = failures + 1 if poll() is None else 0
+        time.sleep(2 ** max(0, failures - 1))
+
+
+@client("poll-gap", faults="get.status:500@1")
+def waits_after_a_failed_start():
+    """Takes the two minutes of the first response for the time until it asks again."""
+    if poll() is None:
+        time.sleep(20)
+    careful()
 
 
 def gives_up():
@@ -315,10 +366,13 @@ def gives_up_on_the_fourth_error():
         errors = errors + 1 if poll() is None else 0
 
 
-@client("gave-up not-approved", LONG, "post.status:500@1")
 def ignores_the_answer():
     """Logs that it approved without a look at the status, and never approves again."""
     approving(lambda events: scheduled(own(events)), once=lambda one: approve(one) and 200)
+
+
+client("gave-up not-approved", LONG, "post.status:500@1")(ignores_the_answer)
+client("gave-up not-approved", LONG, "post.status:403@1", name="ignores-that-it-may-not-approve")(ignores_the_answer)
 
 
 @client("gave-up", LONG, "get.endless-body@3")
@@ -395,6 +449,18 @@ def matches_a_part_of_the_name():
 @client("approved-started")
 def approves_what_has_started():
     approving(lambda events: [event for event in own(events) if event["EventStatus"] == "Started"])
+
+
+@client("start-requests", OWN)
+def approves_what_has_left():
+    """Takes an event that is no longer in the document for one that still waits."""
+    known = {}
+    while True:
+        events = own(poll())
+        known |= {event["EventId"]: event for event in events}
+        for gone in known.keys() - {event["EventId"] for event in events}:
+            approve(known.pop(gone)["EventId"])
+        time.sleep(1)
 
 
 def approves_any_id():
@@ -527,7 +593,7 @@ def mistake(row, speed, verdict):
     """What is wrong with a verdict, or None."""
     outcomes, reasons, findings = verdict
     rules = set(row.rules)
-    found = {rule for rule, outcome in outcomes.items() if outcome in ("failed", "warned")}
+    found = {rule for rule, outcome in outcomes.items() if outcome in ("broken", "warned")}
     if unexplained := [rule for rule in outcomes if outcomes[rule] == "not-checked" and not reasons[rule]]:
         return f"no reason why these were not checked: {unexplained}"
     # A higher speed may hide habits, and shows no other ones.
@@ -541,7 +607,7 @@ def mistake(row, speed, verdict):
 def cell(row, verdict):
     """What the page says of a verdict."""
     outcomes = verdict[0]
-    found = [rule for rule in row.rules if outcomes[rule] in ("failed", "warned")]
+    found = [rule for rule in row.rules if outcomes[rule] in ("broken", "warned")]
     return ", ".join(f"`{rule}`" for rule in found) or "not checked"
 
 

@@ -34,7 +34,9 @@ const FAULTS: &[&[&str]] = &[
     &["get.empty@3-", "post.status:500@1-2"],
     &["get.status:503@2-4", "post.status:503@1-3"],
     &["get.status:400@2", "post.status:400@1"],
+    &["get.status:401@2-4", "post.status:403@1-2"],
     &["get.status:404@2-3"],
+    &["get.status:500@1"],
     &["get.status:429@2-6", "post.status:429@1"],
     &["status:410@2s-14s"],
     &["get.status:304@2-4"],
@@ -98,43 +100,65 @@ fn every_kind_of_fault_is_injected() {
 #[test]
 fn watch_is_clean_under_every_fault() {
     together(FAULTS, |faults| {
-        let folder = Folder::new();
-        let policy = folder.file("policy.toml", PREPARE_ALL);
-        let arguments: Vec<_> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-        let watch = [
-            PROGRAM,
-            "watch",
-            "--policy",
-            &policy,
-            "--prepare",
-            "true",
-            "--recover",
-            "true",
-            "--until-idle",
-            "--on",
-            // Asked for in a version that this service does not have.
-            "advised=true",
-        ];
-        let is_of_version = |fault: &&str| fault.starts_with("unknown-version");
-        let watch = &watch[..watch.len()
-            - if faults.iter().any(is_of_version) {
-                0
-            } else {
-                2
-            }];
-        let tested = test_client(BUSY, &arguments, watch);
-        let text = format!(
-            "{faults:?}\n{:#?}\n{}\n{}",
-            tested.messages(),
-            tested.finished.stdout,
-            tested.finished.stderr
-        );
-        assert_eq!(tested.rules("failed"), [""; 0], "{text}");
-        assert_eq!(tested.rules("warned"), [""; 0], "{text}");
-        assert_eq!(tested.finished.code, Some(0), "{text}");
+        let tested = assert_clean(faults, "1");
+        assert_eq!(tested.finished.code, Some(0), "{faults:?}");
         let client = tested.of_kind("client")[0];
-        assert!(client["polls"].as_u64() >= Some(4), "{text}");
+        assert!(client["polls"].as_u64() >= Some(4), "{client}");
     });
+}
+
+#[test]
+fn watch_is_clean_at_a_high_speed() {
+    let faults: [&[&str]; 3] = [
+        &[],
+        &["get.reset@2-5"],
+        &["get.status:401@2-4", "post.status:403@1"],
+    ];
+    together(faults, |faults| {
+        // It may be too late for an event, so that nothing is tested.
+        for speed in ["10", "60"] {
+            assert_clean(faults, speed);
+        }
+    });
+}
+
+/// Runs `watch` under faults, at a speed. There are no findings about it.
+fn assert_clean(faults: &[&str], speed: &str) -> Tested {
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let mut arguments: Vec<_> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
+    arguments.extend(["--speed", speed]);
+    let watch = [
+        PROGRAM,
+        "watch",
+        "--policy",
+        &policy,
+        "--prepare",
+        "true",
+        "--recover",
+        "true",
+        "--until-idle",
+        "--on",
+        // Asked for in a version that this service does not have.
+        "advised=true",
+    ];
+    let is_of_version = |fault: &&str| fault.starts_with("unknown-version");
+    let watch = &watch[..watch.len()
+        - if faults.iter().any(is_of_version) {
+            0
+        } else {
+            2
+        }];
+    let tested = test_client(BUSY, &arguments, watch);
+    let text = format!(
+        "{faults:?}\n{:#?}\n{}\n{}",
+        tested.messages(),
+        tested.finished.stdout,
+        tested.finished.stderr
+    );
+    assert_eq!(tested.rules("broken"), [""; 0], "{text}");
+    assert_eq!(tested.rules("warned"), [""; 0], "{text}");
+    tested
 }
 
 #[test]

@@ -86,6 +86,11 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
         text.contains("&lt;script&gt;") && !text.contains("<script>"),
         "{text}"
     );
+    assert!(!text.contains("\\u{a}"), "{text}");
+    assert!(
+        text.contains("\ndocs/inside/wire.md, section 1, URL\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -141,21 +146,33 @@ fn what_is_wrong_with_the_arguments_is_found_before_the_client_starts() {
 }
 
 #[test]
-fn a_client_that_never_polled_has_a_warning() {
-    let warned = |client: &[&str]| {
-        let all = [&["replay", "preempt", "--quiet", "--"], client].concat();
-        run(&all)
-            .with_code(0)
-            .stderr
-            .contains("warning: WestNO_0 never polled, so nothing was tested")
+fn a_client_that_tested_nothing_has_a_warning_and_fails() {
+    let stderr = |options: &[&str], client: &[&str], code| {
+        let all = [&["replay", "preempt", "--quiet"], options, &["--"], client].concat();
+        run(&all).with_code(code).stderr
     };
-    assert!(warned(&["true"]));
-    assert!(!warned(&[PROGRAM, "list"]));
+    let never = "warning: WestNO_0 never polled, so nothing was tested";
+    let unseen = "warning: WestNO_0 was shown no event, so nothing was tested";
+    let error = |text: &str| format!("error: nothing was tested for {text}\n");
+    let text = stderr(&[], &["true"], 1);
+    assert!(
+        text.contains(never) && text.ends_with(&error("1 of 1 client")),
+        "{text}"
+    );
+    let text = stderr(&[], &[PROGRAM, "list"], 1);
+    assert!(
+        text.contains(unseen) && text.ends_with(&error("1 of 1 client")),
+        "{text}"
+    );
+    let text = stderr(&["--machines", "2"], &["true"], 1);
+    assert!(text.ends_with(&error("2 of 2 clients")), "{text}");
+    // A client of the control plane asks no machine's service.
+    assert!(stderr(&["--control-plane"], &["true"], 0).contains(never));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_report_that_does_not_fit_on_the_disk_is_named() {
+fn a_report_that_does_not_fit_on_the_disk_is_named_after_the_verdict() {
     let folder = Folder::new();
     let report = folder.path("report.xml");
     std::os::unix::fs::symlink("/dev/full", &report).expect("a link");
@@ -167,6 +184,82 @@ fn a_report_that_does_not_fit_on_the_disk_is_named() {
         "{}",
         failed.stderr
     );
+    assert!(
+        failed.stdout.contains("WestNO_0: not tested; "),
+        "{}",
+        failed.stdout
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_over_the_limit_on_file_sizes_ends_neither_replay_nor_doctor() {
+    let folder = Folder::new();
+    let report = folder.path("report.xml");
+    let limited = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", "ulimit -f 0; exec \"$@\"", "sh", PROGRAM])
+            .args(arguments);
+        let output = wait::output(&mut command);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            stderr.contains("error: cannot write the report "),
+            "{output:?}"
+        );
+        output.status.code()
+    };
+    let replay = ["replay", "preempt", "--report", &report, "--", "true"];
+    assert_eq!(limited(&replay), Some(1));
+    let service = scheduled_events_replay::Scenario::builtin("preempt").expect("a name");
+    let config = scheduled_events_replay::ServerConfig::new(service).without_verdict();
+    let server = scheduled_events_replay::Server::start(config).expect("a port");
+    let url = server.url();
+    let other = folder.path("report.txt");
+    let doctor = ["doctor", "--endpoint", &url, "--report", &other];
+    assert_eq!(limited(&doctor), Some(2));
+}
+
+#[test]
+fn a_report_replaces_neither_the_scenario_nor_an_earlier_one_of_a_client_that_cannot_run() {
+    let folder = Folder::new();
+    let scenario = folder.file("scenario.xml", SHORT);
+    let refused = run(&["replay", &scenario, "--report", &scenario, "--", "true"]).with_code(2);
+    assert!(
+        refused
+            .stderr
+            .contains("is the scenario; write another path after --report"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read_to_string(&scenario).expect("a file"), SHORT);
+
+    let report = folder.file("report.xml", "earlier");
+    run(&[
+        "replay",
+        "preempt",
+        "--report",
+        &report,
+        "--",
+        "/no/such/program",
+    ])
+    .with_code(2);
+    assert_eq!(fs::read_to_string(&report).expect("a file"), "earlier");
+    run(&["replay", "preempt", "--report", &report, "--", "true"]).with_code(1);
+    let text = fs::read_to_string(&report).expect("a file");
+    assert!(text.starts_with("<?xml"), "{text}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_to_a_pipe_is_refused_at_once() {
+    let folder = Folder::new();
+    let report = folder.path("report.xml");
+    let made = std::process::Command::new("mkfifo").arg(&report).status();
+    assert!(made.expect("mkfifo").success());
+    let refused = run(&["replay", "preempt", "--report", &report, "--", "true"]).with_code(2);
+    let reason = format!("cannot write the report {report}: it is a pipe");
+    assert!(refused.stderr.contains(&reason), "{}", refused.stderr);
 }
 
 #[test]
@@ -174,7 +267,8 @@ fn a_client_that_crashed_has_failed_in_every_report() {
     let folder = Folder::new();
     let replay = |client: &str, format: &str| {
         let report = folder.path(&format!("report.{format}"));
-        let code = if client.contains("exit 3") { 3 } else { 0 };
+        // `list` is shown no event.
+        let code = if client.contains("exit 3") { 3 } else { 1 };
         let client = format!("{} list; {client}", quoted(PROGRAM));
         let all = [
             "replay", "preempt", "--report", &report, "--", "sh", "-c", &client,
@@ -195,7 +289,7 @@ fn a_client_that_crashed_has_failed_in_every_report() {
     let (_, lines) = replay("exit 3", "ndjson");
     assert!(lines.contains("\"clean\":false"), "{lines}");
     let line = format!(
-        "{{\"report\":\"exit\",\"machine\":\"WestNO_0\",\"outcome\":\"failed\",\"code\":3,\"message\":\"{text}\"}}\n"
+        "{{\"report\":\"exit\",\"machine\":\"WestNO_0\",\"outcome\":\"broken\",\"code\":3,\"message\":\"{text}\"}}\n"
     );
     assert!(lines.contains(&line), "{lines}");
     let (_, html) = replay("exit 3", "html");
@@ -217,20 +311,28 @@ fn a_client_that_crashed_has_failed_in_every_report() {
 
 #[test]
 fn a_command_s_exit_code_is_passed_on() {
-    for code in [0, 7] {
+    let replay = |client: &str, code| {
         let finished = run(&[
             "replay",
-            "preempt",
+            "user-reboot",
+            "--speed",
+            "60",
             "--quiet",
             "--",
             "sh",
             "-c",
-            &format!("exit {code}"),
+            client,
         ])
         .with_code(code);
         assert_eq!(finished.stdout.lines().count(), 1, "{}", finished.stdout);
-    }
-    let list = run(&["replay", "preempt", "--", PROGRAM, "list", "--json"]).with_code(0);
+    };
+    let watch = format!(
+        "{} watch --policy sample --until-idle --quiet",
+        quoted(PROGRAM)
+    );
+    replay(&watch, 0);
+    replay("exit 7", 7);
+    let list = run(&["replay", "preempt", "--", PROGRAM, "list", "--json"]).with_code(1);
     assert!(
         list.stdout
             .contains("{\"record\":\"document\",\"incarnation\":1,"),
@@ -253,7 +355,7 @@ fn without_a_command_the_report_is_written_at_a_signal() {
     });
     run(&["list", "--endpoint", &url]).with_code(0);
     replay.terminate();
-    replay.finish().with_code(0);
+    replay.finish().with_code(1);
     let text = fs::read_to_string(&report).expect("a report");
     // `list` was shown no event, so nothing was tested.
     assert!(
