@@ -2,12 +2,8 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-#[cfg(unix)]
-use std::fs;
 use std::io;
 use std::ops::Range;
-#[cfg(unix)]
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
@@ -80,12 +76,6 @@ impl ConfigFile {
             let path = printable(&path.display().to_string());
             CommandError::usage(format!("cannot read the configuration {path}: {error}"))
         };
-        // A pipe would be waited for, at a reload, too.
-        #[cfg(unix)]
-        if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
-            let reason = "it is a pipe, expected a file";
-            return Err(cannot(io::Error::new(io::ErrorKind::InvalidInput, reason)));
-        }
         let text = read_settings(path).map_err(cannot)?;
         Ok(Self {
             settings: Vec::new(),

@@ -100,9 +100,8 @@ impl Reloader {
             let time = reading.since.elapsed();
             if time >= READING_MAX {
                 let seconds = time.as_secs();
-                let why = format!(
-                    "reading it has not ended after {seconds} s: its disk does not answer, or it is a pipe"
-                );
+                let why =
+                    format!("reading it has not ended after {seconds} s: its disk does not answer");
                 self.pass(Err(why), handle);
             }
             return;
