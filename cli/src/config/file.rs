@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -158,6 +159,15 @@ fn settings(
                 position: Position::of(text.as_bytes(), span.start),
             });
         };
+        let is_itself = |text: &str| {
+            let real = |path: &Path| fs::canonicalize(path).ok();
+            Path::new(text) == path
+                || real(path).is_some_and(|path| real(text.as_ref()) == Some(path))
+        };
+        if name == "policy" && value.get_ref().as_str().is_some_and(is_itself) {
+            let message = "this file has no rules; write [[rule]] tables in place of `policy`, or name another file";
+            return Err((value.span(), message.to_owned()));
+        }
         if is_table {
             add(key.span(), "policy", option("policy", path));
             continue;
@@ -244,10 +254,10 @@ fn on(value: &Value<'_>) -> Result<Vec<Mistake>, Mistake> {
 fn words<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
     let expected = "a command as a text, or as a list of words";
     match value.get_ref() {
-        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::String(text) => Ok(without_nul(value, text)?.into()),
         DeValue::Array(list) => {
             let words = list.iter().map(|word| match word.get_ref() {
-                DeValue::String(word) => Ok(word.as_ref().to_owned()),
+                DeValue::String(text) => Ok(without_nul(word, text)?.to_owned()),
                 other => Err((word.span(), found(other, "a word of the command as a text"))),
             });
             let words = words.collect::<Result<Vec<_>, _>>()?;
@@ -263,10 +273,19 @@ fn words<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
 /// The value of any other option: a text, or a number.
 fn plain<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
     match value.get_ref() {
-        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::String(text) => Ok(without_nul(value, text)?.into()),
         DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().into()),
         other => Err((value.span(), found(other, "a text such as \"1s\""))),
     }
+}
+
+/// The text of a value. No file name and no argument of a program has a NUL character.
+fn without_nul<'a>(value: &Value<'_>, text: &'a str) -> Result<&'a str, Mistake> {
+    if text.contains('\0') {
+        let message = "found a NUL character, which no value can have";
+        return Err((value.span(), message.to_owned()));
+    }
+    Ok(text)
 }
 
 fn found(value: &DeValue<'_>, expected: &str) -> String {

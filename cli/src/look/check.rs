@@ -30,6 +30,10 @@ use scheduled_events::limits::BODY_MAX;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let config = args.config_file.as_deref();
+    if config.is_some() && args.policy.is_some() {
+        let message = "--config and --policy both have a policy; leave out one of them";
+        return Err(CommandError::usage(message));
+    }
     let watch = config.map(watch_args).transpose()?;
     let policy = if let Some(watch) = &watch {
         load_policy(&watch.policy.policy, config)?

@@ -105,6 +105,16 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
             "3:1",
             "events",
         ),
+        (
+            "state = \"a\\u0000b\"",
+            "1:9",
+            "found a NUL character, which no value can have",
+        ),
+        (
+            "prepare = [\"a\", \"b\\u0000\"]",
+            "1:17",
+            "found a NUL character",
+        ),
         ("leader = \"Rank\"", "1:10", "did you mean `rank`?"),
         ("state = ", "1:", ""),
     ] {
@@ -128,6 +138,35 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
             .starts_with(&format!("error: cannot read the configuration {missing}: ")),
         "{}",
         finished.stderr
+    );
+}
+
+#[test]
+fn a_file_that_names_itself_as_its_policy_is_refused() {
+    let folder = Folder::new();
+    let config = folder.path("watch.toml");
+    for policy in [config.clone(), folder.path("./watch.toml")] {
+        folder.file("watch.toml", format!("json = true\npolicy = {policy:?}\n"));
+        for command in ["watch", "check"] {
+            let finished = run(&[command, "--config", &config]).with_code(2);
+            assert_eq!(
+                finished.stderr,
+                format!(
+                    "error: {config}:2:10: this file has no rules; write [[rule]] tables in place of `policy`, or name another file\n"
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn check_says_what_to_do_with_two_policies() {
+    let folder = Folder::new();
+    let config = folder.file("watch.toml", "");
+    let finished = run(&["check", "--config", &config, "--policy", "sample"]).with_code(2);
+    assert_eq!(
+        finished.stderr,
+        "error: --config and --policy both have a policy; leave out one of them\n"
     );
 }
 
