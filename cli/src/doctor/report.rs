@@ -121,8 +121,14 @@ impl ReportRequest {
             env!("CARGO_PKG_VERSION"),
             versions()
         );
-        let findings = text(findings, Some(WIDTH));
-        report += &mask.text(&anstream::adapter::strip_str(&findings).to_string());
+        // Before a line ends within a name.
+        let mut findings = findings.to_vec();
+        for finding in &mut findings {
+            finding.found = mask.text(&finding.found);
+            finding.advice = finding.advice.as_deref().map(|advice| mask.text(advice));
+        }
+        let findings = text(&findings, Some(WIDTH));
+        report += &anstream::adapter::strip_str(&findings).to_string();
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -295,6 +301,22 @@ mod tests {
             .unwrap();
         assert_eq!(fs::read_to_string(folder.join("report")).unwrap(), text);
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_that_a_line_has_no_place_for_is_replaced() {
+        let request = ReportRequest {
+            file: PathBuf::new(),
+            audit: None,
+            names: vec!["secretset_3".to_owned()],
+            unit: None,
+        };
+        for length in 60..100 {
+            let found = format!("{}/secretset_3", "x".repeat(length));
+            let text = request.masked(&[Finding::ok(Check::Service, found)]);
+            let joined: String = text.split_whitespace().collect();
+            assert!(!joined.contains("secretset"), "{text}");
+        }
     }
 
     #[test]
