@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 use scheduled_events::files::read_settings;
 use scheduled_events::hooks;
-use scheduled_events::policy_file::{self, PolicySource};
+use scheduled_events::policy_file;
 use scheduled_events::suggest::nearest;
 use scheduled_events_core::{Change, Policy, Position};
 use toml::Spanned;
@@ -43,7 +43,7 @@ pub(super) struct ConfigFile {
     /// In the order of the file.
     pub(super) settings: Vec<Setting>,
     pub(super) path: PathBuf,
-    text: String,
+    pub(super) text: String,
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -69,7 +69,7 @@ impl ConfigFile {
             Err((span, message)) => return Err(file.error_at(file.position(&span), &message)),
         }
         // Without tables, it is empty.
-        file.policy().map(|_| file)
+        policy(path, &file.text).map(|_| file)
     }
 
     fn open(path: &Path) -> Result<Self, CommandError> {
@@ -85,17 +85,6 @@ impl ConfigFile {
         })
     }
 
-    /// The policy of this file's tables.
-    fn policy(&self) -> Result<Policy, CommandError> {
-        // All keys are known.
-        policy_file::parse_within(&self.text, |key| !POLICY_TABLES.contains(&key)).map_err(
-            |error| match error.position {
-                Some(position) => self.error_at(position, &error.message),
-                None => CommandError::usage(format!("{}: {}", self.path.display(), error.message)),
-            },
-        )
-    }
-
     pub(super) fn error_at(&self, position: Position, message: &str) -> CommandError {
         CommandError::usage(format!("{}:{position}: {message}", self.path.display()))
     }
@@ -105,14 +94,12 @@ impl ConfigFile {
     }
 }
 
-/// The policy of a configuration file whose keys were checked.
-pub(super) fn policy(
-    path: &Path,
-    source: impl FnOnce(PolicySource<'_>),
-) -> Result<Policy, CommandError> {
-    let file = ConfigFile::open(path)?;
-    source(PolicySource::File(file.text.as_bytes()));
-    file.policy()
+/// The policy of the tables of a configuration file, whose keys were checked.
+pub(super) fn policy(path: &Path, text: &str) -> Result<Policy, CommandError> {
+    policy_file::parse_within(text, |key| !POLICY_TABLES.contains(&key)).map_err(|error| {
+        let separator = if error.position.is_some() { ":" } else { ": " };
+        CommandError::usage(format!("{}{separator}{error}", path.display()))
+    })
 }
 
 /// The options of a command that a configuration file can set.

@@ -27,6 +27,7 @@ use scheduled_events::files::read_bounded;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events::imds::names_for;
 use scheduled_events::limits::BODY_MAX;
+use scheduled_events::policy_file;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let config = args.config_file.as_deref();
@@ -36,10 +37,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     }
     let watch = config.map(watch_args).transpose()?;
     let policy = if let Some(watch) = &watch {
-        load_policy(&watch.policy.policy, config)?
+        load_policy(&watch.policy.policy, &watch.config)?
     } else {
         let name = args.policy.as_deref().unwrap_or("observe");
-        load_policy(name, None)?
+        policy_file::load(name).map_err(CommandError::usage)?
     };
     if let Some(Language::C) = args.r#as {
         return print(policy_source::c_header(&policy).as_bytes());

@@ -18,7 +18,7 @@ const COMMENT_COLUMN: usize = 44;
 
 pub(crate) fn config(args: &WatchArgs, in_force: &InForce) -> Result<(), CommandError> {
     let config = args.config.config.as_deref();
-    let policy = load_policy(&args.policy.policy, config)?;
+    let policy = load_policy(&args.policy.policy, &args.config)?;
     let mut text = match (in_force.path(), config) {
         (Some(path), _) => format!(
             "# In force with {}\n",
