@@ -307,7 +307,7 @@ fn what_is_in_force_is_printed_with_its_origin_and_can_be_read_back() {
     }
     assert!(first.contains("leader = \"everyone\"\n"), "{first}");
     assert!(
-        first.contains("\n[[rule]]\nmax_duration = 8\naction = \"approve\"\n"),
+        first.contains("\n[[rule]]\nmax_duration = \"8s\"\naction = \"approve\"\n"),
         "{first}"
     );
     assert!(
@@ -316,6 +316,11 @@ fn what_is_in_force_is_printed_with_its_origin_and_can_be_read_back() {
             .any(|line| line.starts_with("# not set: ") && line.contains("audit, ")),
         "{first}"
     );
+    let unset = first
+        .lines()
+        .skip_while(|line| !line.starts_with("# not set: "));
+    let mut unset = unset.take_while(|line| line.starts_with('#'));
+    assert!(unset.all(|line| line.len() <= 80), "{first}");
     // The origins differ.
     let values = |text: &str| {
         let lines = text.lines().map(|line| {
