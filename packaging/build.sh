@@ -20,7 +20,8 @@
 #   repository       signed apt and rpm repositories of what was built, in REPOSITORY or target/repository: packaging/repository
 #   sums             SHA256SUMS of all files; always done last
 #
-# What this machine cannot build says so, and the last line counts it: no helm, no buildah, no registry.
+# What this machine cannot build says so, and the last line counts it: no helm, no buildah, no registry. With AUDITABLE=1, as in a release,
+# that is a failure.
 #
 # The same source gives the same bytes, in whatever folder it is built. With AUDITABLE=1, as in a release, the programs also contain the list of
 # their crates, which `cargo audit bin` reads. SOURCE_DATE_EPOCH is the time in the files; without
@@ -427,3 +428,5 @@ sums
 log "built:"
 (cd "$out" && du -ab --max-depth=1 . | sort -k 2)
 ((omitted == 0)) || echo "$omitted not built"
+# A release has all parts.
+[[ -z ${AUDITABLE-} ]] || ((omitted == 0))

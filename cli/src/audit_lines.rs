@@ -9,6 +9,7 @@ use scheduled_events::limits::RECORDING_MAX;
 
 use crate::error::CommandError;
 use crate::output::diagnose;
+use crate::output::format::count;
 
 /// Reads the lines of an audit file and of the files before it, or of standard input. Returns its
 /// name for messages.
@@ -44,7 +45,8 @@ pub(crate) fn warn_of_missing_lines(name: &str, lost: u64, unreadable: u64) {
         diagnose("warning", &text);
     }
     if unreadable > 0 {
-        let text = format!("{name}: {unreadable} lines are no record, and were left out");
+        let lines = count(usize::try_from(unreadable).unwrap_or(usize::MAX), "line");
+        let text = format!("{name}: left out {lines} without a record");
         diagnose("warning", &text);
     }
 }

@@ -60,7 +60,7 @@ const APPROVED_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandError> {
     let report = ReportRequest::of(&args);
     let watch = args.watch;
-    let policy = load_policy(&watch.policy.policy, watch.config.config.as_deref())?;
+    let policy = load_policy(&watch.policy.policy, &watch.config)?;
     let mut played = load(scenario_name(scenario))?;
     shorten(&mut played, &policy);
     let json = watch.output.json;

@@ -795,6 +795,40 @@ mod tests {
     }
 
     #[test]
+    fn core_reads_the_durations_that_a_file_has() {
+        for text in [
+            "8",
+            "0",
+            "\"8s\"",
+            "\"2min\"",
+            "\"1h 30m\"",
+            "\"1h30m\"",
+            "\"1day\"",
+            "\"3 minutes\"",
+            "\"2 hours 1sec\"",
+            "\"1w\"",
+            "\"2hr\"",
+            "\"8\"",
+            "\"\"",
+            "\"s\"",
+            "\"8x\"",
+            "\"minutes\"",
+            "\"8s 1\"",
+            "-1",
+            "4294967296",
+            "\"4294967296s\"",
+            "1.5",
+        ] {
+            let file = parse(&format!(
+                "[[rule]]\nmax_duration = {text}\naction = \"hold\""
+            ));
+            let json = format!("{{\"rule\":[{{\"max_duration\":{text},\"action\":\"hold\"}}]}}");
+            let core = serde_json::from_str::<Policy>(&json);
+            assert_eq!(core.ok(), file.ok(), "{text}");
+        }
+    }
+
+    #[test]
     fn the_modes_of_a_leader_are_the_words_of_core() {
         for mode in ["first-resource", "everyone"] {
             assert_eq!(

@@ -62,7 +62,7 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Check a configuration file of `watch`, and decide as a watcher with it
-    #[arg(long = "config", value_name = "FILE", conflicts_with = "policy")]
+    #[arg(long = "config", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
     /// This machine's name in the Resources of events (repeatable). Without it, all events are held
     #[arg(long, value_name = "NAME", value_parser = vm_name)]

@@ -35,7 +35,7 @@ pub(crate) use scheduled_events::resource_name::Name;
 pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 #[cfg(windows)]
 pub(crate) use shared::STATE_FILE;
-pub(crate) use shared::{ENDPOINT_VARIABLE, MachineArgs, OutputArgs, ServiceArgs};
+pub(crate) use shared::{ConfigArgs, ENDPOINT_VARIABLE, MachineArgs, OutputArgs, ServiceArgs};
 pub(crate) use test::{CaptureArgs, ContractArgs, DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
 pub(crate) use watch::{ConfiguredArgs, WatchArgs};
 
@@ -269,6 +269,20 @@ pub(crate) enum Command {
     #[command(after_help = "Example:  scheduled-events man | man -l -\n\
                             Example:  scheduled-events man watch > scheduled-events-watch.1")]
     Man(ManArgs),
+}
+
+impl Command {
+    /// The configuration file of a command that has one.
+    pub(crate) fn config_mut(&mut self) -> Option<&mut ConfigArgs> {
+        match self {
+            Self::Watch(args) => Some(&mut args.config),
+            #[cfg(unix)]
+            Self::Run(args) => Some(&mut args.config),
+            Self::Config(args) => Some(&mut args.watch.config),
+            Self::Doctor(args) => Some(&mut args.watch.config),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

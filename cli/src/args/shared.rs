@@ -43,13 +43,16 @@ pub(crate) struct ServiceArgs {
 }
 
 /// The configuration file.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct ConfigArgs {
     /// Read options from FILE, in TOML. The key of each is its name with `_` for `-`; a table
     /// `[on]` has a command for each change, and the tables of a policy may be in the same file.
     /// Options on the command line replace those of the file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// What the file has: options and rules are those of one reading.
+    #[arg(skip)]
+    pub(crate) text: Option<String>,
 }
 
 /// The names of this machine.

@@ -2,18 +2,15 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-#[cfg(unix)]
 use std::fs;
 use std::io;
 use std::ops::Range;
-#[cfg(unix)]
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
 use scheduled_events::files::read_settings;
 use scheduled_events::hooks;
-use scheduled_events::policy_file::{self, PolicySource};
+use scheduled_events::policy_file;
 use scheduled_events::suggest::nearest;
 use scheduled_events_core::{Change, Policy, Position};
 use toml::Spanned;
@@ -46,7 +43,7 @@ pub(super) struct ConfigFile {
     /// In the order of the file.
     pub(super) settings: Vec<Setting>,
     pub(super) path: PathBuf,
-    text: String,
+    pub(super) text: String,
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -72,7 +69,7 @@ impl ConfigFile {
             Err((span, message)) => return Err(file.error_at(file.position(&span), &message)),
         }
         // Without tables, it is empty.
-        file.policy().map(|_| file)
+        policy(path, &file.text).map(|_| file)
     }
 
     fn open(path: &Path) -> Result<Self, CommandError> {
@@ -80,29 +77,12 @@ impl ConfigFile {
             let path = printable(&path.display().to_string());
             CommandError::usage(format!("cannot read the configuration {path}: {error}"))
         };
-        // A pipe would be waited for, at a reload, too.
-        #[cfg(unix)]
-        if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
-            let reason = "it is a pipe, expected a file";
-            return Err(cannot(io::Error::new(io::ErrorKind::InvalidInput, reason)));
-        }
         let text = read_settings(path).map_err(cannot)?;
         Ok(Self {
             settings: Vec::new(),
             path: path.to_owned(),
             text,
         })
-    }
-
-    /// The policy of this file's tables.
-    fn policy(&self) -> Result<Policy, CommandError> {
-        // All keys are known.
-        policy_file::parse_within(&self.text, |key| !POLICY_TABLES.contains(&key)).map_err(
-            |error| match error.position {
-                Some(position) => self.error_at(position, &error.message),
-                None => CommandError::usage(format!("{}: {}", self.path.display(), error.message)),
-            },
-        )
     }
 
     pub(super) fn error_at(&self, position: Position, message: &str) -> CommandError {
@@ -114,14 +94,12 @@ impl ConfigFile {
     }
 }
 
-/// The policy of a configuration file whose keys were checked.
-pub(super) fn policy(
-    path: &Path,
-    source: impl FnOnce(PolicySource<'_>),
-) -> Result<Policy, CommandError> {
-    let file = ConfigFile::open(path)?;
-    source(PolicySource::File(file.text.as_bytes()));
-    file.policy()
+/// The policy of the tables of a configuration file, whose keys were checked.
+pub(super) fn policy(path: &Path, text: &str) -> Result<Policy, CommandError> {
+    policy_file::parse_within(text, |key| !POLICY_TABLES.contains(&key)).map_err(|error| {
+        let separator = if error.position.is_some() { ":" } else { ": " };
+        CommandError::usage(format!("{}{separator}{error}", path.display()))
+    })
 }
 
 /// The options of a command that a configuration file can set.
@@ -168,6 +146,15 @@ fn settings(
                 position: Position::of(text.as_bytes(), span.start),
             });
         };
+        let is_itself = |text: &str| {
+            let real = |path: &Path| fs::canonicalize(path).ok();
+            Path::new(text) == path
+                || real(path).is_some_and(|path| real(text.as_ref()) == Some(path))
+        };
+        if name == "policy" && value.get_ref().as_str().is_some_and(is_itself) {
+            let message = "this file has no rules; write [[rule]] tables in place of `policy`, or name another file";
+            return Err((value.span(), message.to_owned()));
+        }
         if is_table {
             add(key.span(), "policy", option("policy", path));
             continue;
@@ -254,10 +241,10 @@ fn on(value: &Value<'_>) -> Result<Vec<Mistake>, Mistake> {
 fn words<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
     let expected = "a command as a text, or as a list of words";
     match value.get_ref() {
-        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::String(text) => Ok(without_nul(value, text)?.into()),
         DeValue::Array(list) => {
             let words = list.iter().map(|word| match word.get_ref() {
-                DeValue::String(word) => Ok(word.as_ref().to_owned()),
+                DeValue::String(text) => Ok(without_nul(word, text)?.to_owned()),
                 other => Err((word.span(), found(other, "a word of the command as a text"))),
             });
             let words = words.collect::<Result<Vec<_>, _>>()?;
@@ -273,10 +260,19 @@ fn words<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
 /// The value of any other option: a text, or a number.
 fn plain<'a>(value: &'a Value<'_>) -> Result<Cow<'a, str>, Mistake> {
     match value.get_ref() {
-        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::String(text) => Ok(without_nul(value, text)?.into()),
         DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().into()),
         other => Err((value.span(), found(other, "a text such as \"1s\""))),
     }
+}
+
+/// The text of a value. No file name and no argument of a program has a NUL character.
+fn without_nul<'a>(value: &Value<'_>, text: &'a str) -> Result<&'a str, Mistake> {
+    if text.contains('\0') {
+        let message = "found a NUL character, which no value can have";
+        return Err((value.span(), message.to_owned()));
+    }
+    Ok(text)
 }
 
 fn found(value: &DeValue<'_>, expected: &str) -> String {

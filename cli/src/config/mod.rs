@@ -18,7 +18,7 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 use scheduled_events::policy_file::{self, PolicySource};
 use scheduled_events_core::Policy;
 
-use crate::args::{Cli, Command, WatchArgs};
+use crate::args::{Cli, Command, ConfigArgs, WatchArgs};
 use crate::error::CommandError;
 use file::{ConfigFile, Setting};
 
@@ -200,11 +200,13 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
 /// Reads the command line with the settings of the file for which the function is false.
 type Merge<'a> = dyn Fn(&dyn Fn(&Setting) -> bool) -> Result<ArgMatches, clap::Error> + 'a;
 
-fn merge(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Merged, ParseError> {
-    Ok(Merged {
-        cli: Cli::from_arg_matches(&matches)?,
-        in_force: InForce { matches, file },
-    })
+fn merge(matches: ArgMatches, mut file: Option<ConfigFile>) -> Result<Merged, ParseError> {
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let (Some(file), Some(config)) = (&mut file, cli.command.config_mut()) {
+        config.text = Some(std::mem::take(&mut file.text));
+    }
+    let in_force = InForce { matches, file };
+    Ok(Merged { cli, in_force })
 }
 
 /// The subcommand, its configuration file and its own arguments, if it has a file.
@@ -277,18 +279,21 @@ pub(crate) fn watch_args(file: &Path) -> Result<WatchArgs, CommandError> {
 }
 
 /// The policy of `--policy`, whose rules may be in the configuration file.
-pub(crate) fn load_policy(policy: &str, config: Option<&Path>) -> Result<Policy, CommandError> {
+pub(crate) fn load_policy(policy: &str, config: &ConfigArgs) -> Result<Policy, CommandError> {
     load_policy_with(policy, config, |_| ())
 }
 
 /// The same, and passes on where the policy is from.
 pub(crate) fn load_policy_with(
     policy: &str,
-    config: Option<&Path>,
+    config: &ConfigArgs,
     source: impl FnOnce(PolicySource<'_>),
 ) -> Result<Policy, CommandError> {
-    match config {
-        Some(config) if config.as_os_str() == OsStr::new(policy) => file::policy(config, source),
+    match (&config.config, &config.text) {
+        (Some(path), Some(text)) if path.as_os_str() == OsStr::new(policy) => {
+            source(PolicySource::File(text.as_bytes()));
+            file::policy(path, text)
+        }
         _ => policy_file::load_with(policy, source).map_err(CommandError::usage),
     }
 }
@@ -296,6 +301,25 @@ pub(crate) fn load_policy_with(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_and_rules_are_those_of_one_reading() {
+        let name = format!("scheduled-events-config-{}.toml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, "[[rule]]\naction = \"hold\"\n").unwrap();
+        let args = watch_args(&path).map_err(|error| error.message).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let mut content = Vec::new();
+        let policy = load_policy_with(&args.policy.policy, &args.config, |source| {
+            if let PolicySource::File(text) = source {
+                content = text.to_vec();
+            }
+        });
+        let policy = policy.map_err(|error| error.message).unwrap();
+        assert_eq!(policy.rules().len(), 1);
+        assert!(content.starts_with(b"[[rule]]"));
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn the_key_of_each_option_is_its_name_with_underscores() {

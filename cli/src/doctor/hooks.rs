@@ -1,7 +1,6 @@
 //! The commands of the options: whether this user can run them, and what they need.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_text::finding::Outcome;
@@ -52,7 +51,7 @@ pub(super) fn check_hooks(args: &WatchArgs, asks_later: bool) -> Vec<Finding> {
 /// Whether the program is found, and this user may execute it.
 fn executable(check: Check, option: &str, command: &CommandLine) -> Finding {
     let program = &command.words()[0];
-    let candidates = candidates(program);
+    let candidates = command.program_candidates();
     let existing: Vec<_> = candidates.iter().filter(|path| path.is_file()).collect();
     if let Some(path) = existing.iter().find(|path| platform::may_execute(path)) {
         return Finding::ok(check, format!("{option} runs {}", path.display()));
@@ -67,7 +66,7 @@ fn executable(check: Check, option: &str, command: &CommandLine) -> Finding {
             ),
             format!("chmod +x {}, or check its folders", path.display()),
         ),
-        None if candidates.len() == 1 => Finding::fail(
+        None if Path::new(program).components().count() > 1 => Finding::fail(
             check,
             format!("{option}: there is no program {program:?}"),
             "write the path of a program",
@@ -78,19 +77,6 @@ fn executable(check: Check, option: &str, command: &CommandLine) -> Finding {
             "install it, or write its path",
         ),
     }
-}
-
-/// Where the system looks for a program: a name with a folder is a path.
-fn candidates(program: &str) -> Vec<PathBuf> {
-    let path = Path::new(program);
-    if path.components().count() > 1 || path.has_root() {
-        return vec![path.to_owned()];
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let names = platform::program_names(program);
-    env::split_paths(&folders)
-        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
-        .collect()
 }
 
 /// `sudo` in a unit that lets no program gain rights.

@@ -127,7 +127,7 @@ pub(crate) fn rehearse_as_unit(
 fn check(args: &DoctorArgs) -> Vec<Finding> {
     let watch = &args.watch;
     let mut findings = service::check_service(&watch.service, &watch.machine);
-    match load_policy(&watch.policy.policy, watch.config.config.as_deref()) {
+    match load_policy(&watch.policy.policy, &watch.config) {
         Ok(policy) => {
             findings.push(policy::check_policy(watch, &policy));
             findings.extend(check_arguments(watch, &policy));

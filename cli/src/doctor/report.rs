@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use scheduled_events::files::{open_no_link, replace};
+use scheduled_events::files::{open_no_link, replace, sibling};
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_replay::capture::{Mask, is_guid};
 use scheduled_events_text::finding::text;
@@ -66,7 +66,9 @@ impl ReportRequest {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, findings: &[Finding]) -> Result<(), CommandError> {
-        self.check_place()?;
+        Self::check_place(&self.file)?;
+        // It is written there first.
+        Self::check_place(&sibling(&self.file, "tmp"))?;
         let report = self.masked(findings);
         replace(&self.file, report.as_bytes()).map_err(|error| {
             CommandError::usage(format!(
@@ -84,12 +86,12 @@ impl ReportRequest {
 
     /// Refuses a path that has anything but an earlier report: it would be replaced, also where it is a device, or the audit file of
     /// the watcher.
-    fn check_place(&self) -> Result<(), CommandError> {
-        let is_free = fs::symlink_metadata(&self.file)
+    fn check_place(path: &Path) -> Result<(), CommandError> {
+        let is_free = fs::symlink_metadata(path)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         let is_report = || {
             let mut start = [0; TITLE.len()];
-            let mut file = open_no_link(&self.file)?;
+            let mut file = open_no_link(path)?;
             if file.metadata()?.is_file() {
                 file.read_exact(&mut start)?;
             }
@@ -98,7 +100,7 @@ impl ReportRequest {
         if is_free || is_report().unwrap_or(false) {
             return Ok(());
         }
-        let file = printable(&self.file.display().to_string());
+        let file = printable(&path.display().to_string());
         Err(CommandError::usage(format!(
             "{file} is there, and is no earlier report; write another path after --report"
         )))
@@ -119,8 +121,14 @@ impl ReportRequest {
             env!("CARGO_PKG_VERSION"),
             versions()
         );
-        let findings = text(findings, Some(WIDTH));
-        report += &mask.text(&anstream::adapter::strip_str(&findings).to_string());
+        // Before a line ends within a name.
+        let mut findings = findings.to_vec();
+        for finding in &mut findings {
+            finding.found = mask.text(&finding.found);
+            finding.advice = finding.advice.as_deref().map(|advice| mask.text(advice));
+        }
+        let findings = text(&findings, Some(WIDTH));
+        report += &anstream::adapter::strip_str(&findings).to_string();
         if let Some(unit) = &self.unit {
             let _ = write!(report, "\n== Unit\n{}", mask.text(&without_values(unit)));
         }
@@ -292,6 +300,47 @@ mod tests {
             .map_err(|error| error.message)
             .unwrap();
         assert_eq!(fs::read_to_string(folder.join("report")).unwrap(), text);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_that_a_line_has_no_place_for_is_replaced() {
+        let request = ReportRequest {
+            file: PathBuf::new(),
+            audit: None,
+            names: vec!["secretset_3".to_owned()],
+            unit: None,
+        };
+        for length in 60..100 {
+            let found = format!("{}/secretset_3", "x".repeat(length));
+            let text = request.masked(&[Finding::ok(Check::Service, found)]);
+            let joined: String = text.split_whitespace().collect();
+            assert!(!joined.contains("secretset"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_beside_the_report_is_not_replaced() {
+        let folder = std::env::temp_dir().join(format!("doctor-beside-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let beside = folder.join("report.tmp");
+        fs::write(&beside, "precious").unwrap();
+        let request = ReportRequest {
+            file: folder.join("report"),
+            audit: None,
+            names: Vec::new(),
+            unit: None,
+        };
+        let error = request.write(&[]).unwrap_err().message;
+        assert!(
+            error.contains("report.tmp is there, and is no earlier report"),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "precious");
+        // What an earlier run left is.
+        fs::write(&beside, format!("{TITLE}. Na")).unwrap();
+        request.write(&[]).map_err(|error| error.message).unwrap();
+        assert!(!beside.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! `check`: validates a saved document and shows the policy's decisions, prints what a policy or a
 //! configuration does in words, or the policy as source code. It never uses the network.
 
-use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use scheduled_events_core::{Document, Policy};
@@ -23,17 +23,24 @@ use crate::own_files::check_files;
 use crate::platform;
 use crate::policy_words::PolicyWords;
 use crate::watch::warn;
+use scheduled_events::files::read_bounded;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events::imds::names_for;
+use scheduled_events::limits::BODY_MAX;
+use scheduled_events::policy_file;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let config = args.config_file.as_deref();
+    if config.is_some() && args.policy.is_some() {
+        let message = "--config and --policy both have a policy; leave out one of them";
+        return Err(CommandError::usage(message));
+    }
     let watch = config.map(watch_args).transpose()?;
     let policy = if let Some(watch) = &watch {
-        load_policy(&watch.policy.policy, config)?
+        load_policy(&watch.policy.policy, &watch.config)?
     } else {
         let name = args.policy.as_deref().unwrap_or("observe");
-        load_policy(name, None)?
+        policy_file::load(name).map_err(CommandError::usage)?
     };
     if let Some(Language::C) = args.r#as {
         return print(policy_source::c_header(&policy).as_bytes());
@@ -160,13 +167,11 @@ fn write_words(
 /// Reads the input, and returns it with its name for messages.
 fn read(file: &Path) -> Result<(String, Vec<u8>), CommandError> {
     let (name, read) = if file == Path::new("-") {
-        let mut body = Vec::new();
-        (
-            "<stdin>".to_owned(),
-            io::stdin().lock().read_to_end(&mut body).map(|_| body),
-        )
+        let body = read_bounded(io::stdin().lock(), BODY_MAX);
+        ("<stdin>".to_owned(), body)
     } else {
-        (file.display().to_string(), fs::read(file))
+        let body = File::open(file).and_then(|file| read_bounded(file, BODY_MAX));
+        (file.display().to_string(), body)
     };
     let body = read.map_err(|error| CommandError::usage(format!("cannot read {name}: {error}")))?;
     Ok((name, body))

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::output::table::wrap;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_core::{
     EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind,
@@ -16,9 +17,12 @@ use crate::output::print;
 /// The column of the comments, if the value is not longer.
 const COMMENT_COLUMN: usize = 44;
 
+/// The width of the list of keys that are not set, after its heading.
+const UNSET_WIDTH: usize = 69;
+
 pub(crate) fn config(args: &WatchArgs, in_force: &InForce) -> Result<(), CommandError> {
     let config = args.config.config.as_deref();
-    let policy = load_policy(&args.policy.policy, config)?;
+    let policy = load_policy(&args.policy.policy, &args.config)?;
     let mut text = match (in_force.path(), config) {
         (Some(path), _) => format!(
             "# In force with {}\n",
@@ -48,7 +52,9 @@ pub(crate) fn config(args: &WatchArgs, in_force: &InForce) -> Result<(), Command
         line(&mut text, &value.key, &assigned, &origin);
     }
     if !unset.is_empty() {
-        let _ = writeln!(text, "# not set: {}", unset.join(", "));
+        let unset = unset.join(", ");
+        let lines = wrap(&unset, Some(UNSET_WIDTH));
+        let _ = writeln!(text, "# not set: {}", lines.join("\n#          "));
     }
     let from = others
         .iter()
@@ -150,7 +156,7 @@ fn leader_text(leader: Leader) -> String {
         Leader::FirstResource => quoted("first-resource"),
         Leader::Everyone => quoted("everyone"),
         Leader::Rank { take_over_after } => {
-            format!("{{ mode = \"rank\", take_over_after = {take_over_after} }}")
+            format!("{{ mode = \"rank\", take_over_after = \"{take_over_after}s\" }}")
         }
     }
 }
@@ -174,7 +180,7 @@ fn rules(policy: &Policy) -> String {
             ("max_notice", rule.max_notice),
             ("prepare_before", rule.prepare_before),
         ] {
-            set(key, seconds.map(|seconds| seconds.to_string()));
+            set(key, seconds.map(|seconds| format!("\"{seconds}s\"")));
         }
         let scope = match rule.scope {
             Scope::Mine => None,

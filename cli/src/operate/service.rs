@@ -63,7 +63,7 @@ fn install(options: Vec<OsString>) -> Result<(), CommandError> {
         options.extend(["--state", STATE_FILE].map(OsString::from));
     }
     check_files(&watch)?;
-    load_policy(&watch.policy.policy, watch.config.config.as_deref())?;
+    load_policy(&watch.policy.policy, &watch.config)?;
     check_commands(&watch)?;
     let program = std::env::current_exe().map_err(|error| {
         CommandError::usage(format!("cannot find this program's file: {error}"))

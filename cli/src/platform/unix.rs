@@ -118,11 +118,6 @@ pub(crate) fn may_execute(path: &Path) -> bool {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// The names under which a program is found in a folder of PATH.
-pub(crate) fn program_names(program: &str) -> Vec<String> {
-    vec![program.to_owned()]
-}
-
 /// The access rights and the owner of a file: ` (mode 644, of user 0)`.
 pub(crate) fn mode_in_words(path: &Path) -> String {
     fs::metadata(path).map_or(String::new(), |found| {

@@ -79,13 +79,6 @@ pub(crate) fn may_execute(path: &Path) -> bool {
     path.is_file()
 }
 
-/// The names under which a program is found in a folder of PATH.
-pub(crate) fn program_names(program: &str) -> Vec<String> {
-    let extensions = std::env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
-    let with = extensions.split(';').map(|end| format!("{program}{end}"));
-    std::iter::once(program.to_owned()).chain(with).collect()
-}
-
 /// Access rights are not shown here.
 pub(crate) fn mode_in_words(_path: &Path) -> String {
     String::new()

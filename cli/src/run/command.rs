@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,17 +34,14 @@ use crate::startup::{patiently, signals};
 use crate::systemd::{self, Supervisor as Systemd};
 use crate::watch::printer::print_note;
 use scheduled_events::failure_log::FailureLog;
+use scheduled_events::files::check_path;
 use scheduled_events::files::lock::FileLock;
-use scheduled_events::files::{check_path, open_no_link};
 use scheduled_events::hooks;
 use scheduled_events::record::{EventRecord, TimedRecord, event_key};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{
     GateReply, Host, Note, Poll, PrepareReply, RecoverReply, WatchStatus, Watcher,
 };
-
-/// The length of the first line of a lock file, a process id, in bytes.
-const LOCK_LINE_MAX: u64 = 11;
 
 /// Keeps the worker, and returns its exit code.
 pub(crate) fn run(args: RunArgs) -> ExitCode {
@@ -212,22 +208,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
 
 /// Locks the file of `--lock`, which must be empty or a lock file, since it is overwritten.
 fn lock(path: &Path) -> Result<FileLock, String> {
-    let cannot_use = |reason: String| format!("cannot use the lock {}: {reason}", path.display());
-    check_path(path).map_err(|error| cannot_use(error.to_string()))?;
-    let mut start = String::new();
-    match open_no_link(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        opened => {
-            let read = opened.and_then(|file| file.take(LOCK_LINE_MAX).read_to_string(&mut start));
-            read.map_err(|error| cannot_use(error.to_string()))?;
-        }
-    }
-    let first = start.lines().next().unwrap_or_default().trim();
-    if !start.is_empty() && first.parse::<u32>().is_err() {
-        return Err(cannot_use(
-            "it is not a lock file, and is not overwritten; choose another path".to_owned(),
-        ));
-    }
+    check_path(path).map_err(|error| format!("cannot use the lock {}: {error}", path.display()))?;
     FileLock::acquire_at(path, path, "lock").map_err(|error| error.to_string())
 }
 

@@ -15,7 +15,7 @@ pub(super) fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     let Some(file) = &args.policy else {
         return Policy::new(&stop_on(args, before)).map_err(usage);
     };
-    let policy = load_policy(file, args.config.config.as_deref())?;
+    let policy = load_policy(file, &args.config)?;
     let waits = |rule: &Rule| Rule {
         prepare_before: match rule.action {
             Action::Prepare => rule.prepare_before.or(before),

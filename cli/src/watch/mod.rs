@@ -51,11 +51,9 @@ pub(crate) fn watch(
     }
     check_files(&args)?;
     let mut metrics = Metrics::new();
-    let policy = load_policy_with(
-        &args.policy.policy,
-        args.config.config.as_deref(),
-        |source| metrics.set_policy(source),
-    )?;
+    let policy = load_policy_with(&args.policy.policy, &args.config, |source| {
+        metrics.set_policy(source);
+    })?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
     let reloader = again.and_then(|(arguments, in_force)| {

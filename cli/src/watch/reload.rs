@@ -100,9 +100,8 @@ impl Reloader {
             let time = reading.since.elapsed();
             if time >= READING_MAX {
                 let seconds = time.as_secs();
-                let why = format!(
-                    "reading it has not ended after {seconds} s: its disk does not answer, or it is a pipe"
-                );
+                let why =
+                    format!("reading it has not ended after {seconds} s: its disk does not answer");
                 self.pass(Err(why), handle);
             }
             return;
@@ -145,14 +144,10 @@ impl Reloader {
             return Err(String::new());
         };
         let (mut preset, mut content) = (None, Vec::new());
-        let policy = load_policy_with(
-            &args.policy.policy,
-            args.config.config.as_deref(),
-            |source| match source {
-                PolicySource::Preset(name) => preset = Some(name),
-                PolicySource::File(text) => content = text.to_vec(),
-            },
-        )
+        let policy = load_policy_with(&args.policy.policy, &args.config, |source| match source {
+            PolicySource::Preset(name) => preset = Some(name),
+            PolicySource::File(text) => content = text.to_vec(),
+        })
         .map_err(|error| error.message)?;
         check_files(&args).map_err(|error| error.message)?;
         if args.gate.is_some() != self.has_gate {

@@ -105,6 +105,16 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
             "3:1",
             "events",
         ),
+        (
+            "state = \"a\\u0000b\"",
+            "1:9",
+            "found a NUL character, which no value can have",
+        ),
+        (
+            "prepare = [\"a\", \"b\\u0000\"]",
+            "1:17",
+            "found a NUL character",
+        ),
         ("leader = \"Rank\"", "1:10", "did you mean `rank`?"),
         ("state = ", "1:", ""),
     ] {
@@ -128,6 +138,35 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
             .starts_with(&format!("error: cannot read the configuration {missing}: ")),
         "{}",
         finished.stderr
+    );
+}
+
+#[test]
+fn a_file_that_names_itself_as_its_policy_is_refused() {
+    let folder = Folder::new();
+    let config = folder.path("watch.toml");
+    for policy in [config.clone(), folder.path("./watch.toml")] {
+        folder.file("watch.toml", format!("json = true\npolicy = {policy:?}\n"));
+        for command in ["watch", "check"] {
+            let finished = run(&[command, "--config", &config]).with_code(2);
+            assert_eq!(
+                finished.stderr,
+                format!(
+                    "error: {config}:2:10: this file has no rules; write [[rule]] tables in place of `policy`, or name another file\n"
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn check_says_what_to_do_with_two_policies() {
+    let folder = Folder::new();
+    let config = folder.file("watch.toml", "");
+    let finished = run(&["check", "--config", &config, "--policy", "sample"]).with_code(2);
+    assert_eq!(
+        finished.stderr,
+        "error: --config and --policy both have a policy; leave out one of them\n"
     );
 }
 
@@ -268,7 +307,7 @@ fn what_is_in_force_is_printed_with_its_origin_and_can_be_read_back() {
     }
     assert!(first.contains("leader = \"everyone\"\n"), "{first}");
     assert!(
-        first.contains("\n[[rule]]\nmax_duration = 8\naction = \"approve\"\n"),
+        first.contains("\n[[rule]]\nmax_duration = \"8s\"\naction = \"approve\"\n"),
         "{first}"
     );
     assert!(
@@ -277,6 +316,11 @@ fn what_is_in_force_is_printed_with_its_origin_and_can_be_read_back() {
             .any(|line| line.starts_with("# not set: ") && line.contains("audit, ")),
         "{first}"
     );
+    let unset = first
+        .lines()
+        .skip_while(|line| !line.starts_with("# not set: "));
+    let mut unset = unset.take_while(|line| line.starts_with('#'));
+    assert!(unset.all(|line| line.len() <= 80), "{first}");
     // The origins differ.
     let values = |text: &str| {
         let lines = text.lines().map(|line| {

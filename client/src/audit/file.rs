@@ -416,6 +416,31 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_the_name_of_the_lock_is_not_overwritten() {
+        let folder = folder("no-lock");
+        let (path, lock) = (folder.join("au"), folder.join("au.lock"));
+        for text in ["precious", "precious 1\n2\n", " x"] {
+            fs::write(&lock, text).unwrap();
+            #[cfg(unix)]
+            let before = fs::metadata(&lock).unwrap().permissions();
+            let error = AuditFile::open(&path).unwrap_err().to_string();
+            assert!(
+                error.ends_with("au.lock is not a lock file; choose another path"),
+                "{error}"
+            );
+            assert_eq!(fs::read_to_string(&lock).unwrap(), text);
+            #[cfg(unix)]
+            assert_eq!(fs::metadata(&lock).unwrap().permissions(), before);
+        }
+        // What a full disk or a loss of power leaves.
+        for text in ["", "12", "\n", "\0\0\0\0"] {
+            fs::write(&lock, text).unwrap();
+            drop(AuditFile::open(&path).unwrap());
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     #[cfg(unix)]
     fn a_refused_file_leaves_no_lock_and_those_that_others_can_read_are_made_private() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -24,6 +24,9 @@ pub const LOCK_SUFFIX: &str = "lock";
 /// The longest lock file. A longer file is something else, and must not be overwritten.
 const LOCK_FILE_MAX: u64 = 256 * 1024;
 
+/// The length of the first line of a lock file, a process id, in bytes.
+const LOCK_LINE_MAX: u64 = 11;
+
 /// The lock of a file that one process at a time may write. Dropping it releases the lock.
 ///
 /// ```
@@ -379,10 +382,10 @@ fn open(path: &Path, lock_path: &Path, what: &'static str) -> Result<File, LockE
         match platform::lock(lock_path).map_err(failed)? {
             LockAttempt::Acquired(lock) => {
                 check_file(&lock).map_err(|error| unusable(LockProblem::Refused(error)))?;
-                platform::make_private(&lock).map_err(failed)?;
-                if lock.metadata().map_err(failed)?.len() > LOCK_FILE_MAX {
+                if !is_lock(&lock).map_err(failed)? {
                     return Err(unusable(LockProblem::NotALock));
                 }
+                platform::make_private(&lock).map_err(failed)?;
                 if platform::is_same_file(&lock, lock_path).is_ok_and(|is_same| is_same) {
                     return Ok(lock);
                 }
@@ -406,6 +409,23 @@ fn open(path: &Path, lock_path: &Path, what: &'static str) -> Result<File, LockE
             }
         }
     }
+}
+
+/// Whether a file is empty or has the content of a lock file, which begins with the id of a process. A loss of power may leave zeros.
+fn is_lock(mut file: &File) -> io::Result<bool> {
+    if file.metadata()?.len() > LOCK_FILE_MAX {
+        return Ok(false);
+    }
+    let mut start = Vec::new();
+    file.take(LOCK_LINE_MAX).read_to_end(&mut start)?;
+    file.rewind()?;
+    let line = start
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let first = String::from_utf8_lossy(line);
+    let first = first.trim_matches([' ', '\0', '\r']);
+    Ok(first.is_empty() || first.parse::<u32>().is_ok())
 }
 
 /// Why a file cannot be locked.

@@ -121,10 +121,12 @@ pub fn open_no_link(path: &Path) -> io::Result<File> {
     platform::open_no_link(path)
 }
 
-/// Reads a file that a person has written, such as a policy: UTF-8, at most [`SETTINGS_FILE_MAX`] bytes.
+/// Reads a file that a person has written, such as a policy: UTF-8, at most [`SETTINGS_FILE_MAX`] bytes. It never waits for the other end
+/// of a pipe.
 ///
 /// # Errors
-/// Those of the system; [`InvalidData`](io::ErrorKind::InvalidData) for a larger file and one that is no UTF-8.
+/// Those of the system; [`InvalidInput`](io::ErrorKind::InvalidInput) for a pipe or a device, and
+/// [`InvalidData`](io::ErrorKind::InvalidData) for a larger file and one that is no UTF-8.
 ///
 /// ```
 /// use std::path::Path;
@@ -140,17 +142,37 @@ pub fn open_no_link(path: &Path) -> io::Result<File> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn read_settings(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?
-        .take(SETTINGS_FILE_MAX + 1)
-        .read_to_string(&mut text)?;
-    if u64::try_from(text.len()).is_ok_and(|length| length > SETTINGS_FILE_MAX) {
-        let kibibytes = SETTINGS_FILE_MAX >> 10;
-        let reason =
-            format!("it has more than {kibibytes} KiB, which no policy and no configuration needs");
+    let metadata = fs::metadata(path)?;
+    // The system has words for a folder.
+    if !metadata.is_file() && !metadata.is_dir() {
+        let reason = "it is a pipe or a device, expected a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let bytes = read_bounded(File::open(path)?, SETTINGS_FILE_MAX)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads to the end, which comes after `max` bytes at the latest.
+///
+/// # Errors
+/// Those of the system; [`InvalidData`](io::ErrorKind::InvalidData) if there is more.
+///
+/// ```
+/// use scheduled_events::files::read_bounded;
+///
+/// assert_eq!(read_bounded(&b"[]"[..], 1024)?, b"[]");
+/// let error = read_bounded(std::io::repeat(b' '), 1024).unwrap_err();
+/// assert_eq!(error.to_string(), "it has more than 1 KiB");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_bounded(input: impl Read, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(max + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > max) {
+        let reason = format!("it has more than {} KiB", max >> 10);
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 /// Whether a file belongs to root and nobody else can write it. On Windows, where files have no such owner, it never does.

@@ -31,6 +31,7 @@ use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -124,6 +125,22 @@ impl CommandLine {
     /// Whether the program exists and, on Unix, is an executable file. This user may not be allowed to execute it.
     pub fn program_exists(&self) -> bool {
         words::program_exists(&self.words[0])
+    }
+
+    /// The files that may be the program, in the order in which they are searched for: one for a path, on Windows with the extensions of
+    /// `PATHEXT`, and for a name those in the folders of `PATH`.
+    ///
+    /// ```
+    /// use std::path::Path;
+    ///
+    /// use scheduled_events::hooks::CommandLine;
+    ///
+    /// let drain = CommandLine::parse("/opt/drain --all")?;
+    /// assert!(drain.program_candidates().contains(&Path::new("/opt/drain").to_owned()));
+    /// # Ok::<(), scheduled_events::Error>(())
+    /// ```
+    pub fn program_candidates(&self) -> Vec<PathBuf> {
+        words::candidates(&self.words[0])
     }
 
     /// Starts the command for an event. `on_event` is called on other threads: for each line that the command prints, and once

@@ -182,7 +182,7 @@ where
     deserializer.deserialize_any(Words(bits))
 }
 
-/// Whole seconds as a text such as `8s` or `1h30m`.
+/// Whole seconds as a number, or a text such as `8s`, `2min` or `1h30m`.
 pub(super) mod seconds {
     use super::{Deserialize, Deserializer, Seconds, Serializer};
 
@@ -209,18 +209,24 @@ impl Seconds {
     fn parse(text: &str) -> Option<u32> {
         let mut total: Option<u32> = None;
         let mut number: Option<u32> = None;
-        for byte in text.bytes() {
-            let unit: u32 = match byte {
-                b'0'..=b'9' => {
-                    let digit = u32::from(byte.wrapping_sub(b'0'));
-                    number = Some(number.unwrap_or(0).checked_mul(10)?.checked_add(digit)?);
-                    continue;
-                }
-                b' ' if number.is_none() => continue,
-                b's' => 1,
-                b'm' => 60,
-                b'h' => 3_600,
-                b'd' => 86_400,
+        let is_digit = u8::is_ascii_digit;
+        let parts = text.as_bytes();
+        for part in parts.chunk_by(|one, next| is_digit(one) == is_digit(next)) {
+            if part.first().is_some_and(is_digit) {
+                let mut digits = part.iter().map(|byte| byte.wrapping_sub(b'0'));
+                let read = digits.try_fold(0_u32, |number, digit| {
+                    number.checked_mul(10)?.checked_add(digit.into())
+                });
+                number = Some(read?);
+                continue;
+            }
+            let unit: u32 = match part.trim_ascii() {
+                b"" if number.is_none() => continue,
+                b"s" | b"sec" | b"secs" | b"second" | b"seconds" => 1,
+                b"m" | b"min" | b"mins" | b"minute" | b"minutes" => 60,
+                b"h" | b"hr" | b"hrs" | b"hour" | b"hours" => 3_600,
+                b"d" | b"day" | b"days" => 86_400,
+                b"w" | b"wk" | b"wks" | b"week" | b"weeks" => 604_800,
                 _ => return None,
             };
             let part = number.take()?.checked_mul(unit)?;
@@ -238,7 +244,18 @@ impl<'de> Deserialize<'de> for Seconds {
             type Value = Seconds;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a duration such as \"8s\" or \"1h30m\"")
+                f.write_str("a duration such as \"8s\" or \"1h30m\", or a number of seconds")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Seconds, E> {
+                let seconds = u32::try_from(number).map(Seconds);
+                seconds.map_err(|_| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+            }
+
+            // As TOML has it.
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Seconds, E> {
+                let seconds = u32::try_from(number).map(Seconds);
+                seconds.map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Seconds, E> {
@@ -247,7 +264,7 @@ impl<'de> Deserialize<'de> for Seconds {
             }
         }
 
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_any(Visitor)
     }
 }
 

@@ -4,7 +4,7 @@
 //! exchanges of `capture`, whose documents show the same changes. The scenario consists of the changes of each event and its approvals. Records have whole seconds,
 //! and so do the times of the scenario.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -418,30 +418,31 @@ impl Recording {
 
     /// The names that may be the VM's: all of its own events have them, and no other event has.
     fn own_names(&self) -> Vec<String> {
-        let resources = |event: &Recorded| event.members.resources.clone().unwrap_or_default();
-        let has = |event: &Recorded, name: &str| {
-            resources(event)
-                .iter()
-                .any(|other| other.eq_ignore_ascii_case(name))
+        let resources = |event: &Recorded| -> HashSet<String> {
+            let names = event.members.resources.iter().flatten();
+            names.map(|name| name.to_ascii_lowercase()).collect()
         };
         let captured = self.captured.as_ref();
         if let Some(own) = captured.and_then(|captured| captured.own_name.as_ref()) {
-            let is_named = self.events.iter().any(|event| has(event, own));
+            let mut names = self
+                .events
+                .iter()
+                .filter_map(|event| event.members.resources.as_ref())
+                .flatten();
+            let is_named = names.any(|name| name.eq_ignore_ascii_case(own));
             return is_named.then(|| own.clone()).into_iter().collect();
         }
-        let Some(own) = self
-            .events
-            .iter()
-            .find(|event| event.members.mine == Some(true))
-        else {
+        let is_own = |event: &&Recorded| event.members.mine == Some(true);
+        let Some(own) = self.events.iter().find(is_own) else {
             return Vec::new();
         };
-        let mut names = resources(own);
-        names.retain(|name| {
-            self.events
-                .iter()
-                .all(|event| has(event, name) == (event.members.mine == Some(true)))
-        });
+        let mut possible = resources(own);
+        for event in &self.events {
+            let names = resources(event);
+            possible.retain(|name| names.contains(name) == is_own(&event));
+        }
+        let mut names = own.members.resources.clone().unwrap_or_default();
+        names.retain(|name| possible.contains(&name.to_ascii_lowercase()));
         names
     }
 }
@@ -690,6 +691,26 @@ mod tests {
             recording.add(line);
         }
         recording.scenario(mask)
+    }
+
+    #[test]
+    fn the_name_of_the_machine_is_found_among_many_in_linear_time() {
+        let names: Vec<_> = (0..1_000)
+            .map(|number| format!("\"web_{number}\""))
+            .collect();
+        let names = names.join(",");
+        let mut recording = Recording::default();
+        for number in 0..300 {
+            let line = change("scheduled", 0, "").replace("\"web_3\"", &names);
+            recording.add(&line.replace("\"A\"", &format!("\"{number}\"")));
+        }
+        let own = change("scheduled", 0, "").replace("\"A\"", "\"own\"");
+        recording.add(&own.replace("web_3", "WEB_7"));
+        let other = own.replace("\"own\"", "\"other\"").replace("true", "false");
+        recording.add(&other);
+        let started = std::time::Instant::now();
+        assert_eq!(recording.own_names(), ["web_7"]);
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }
 
     fn event(lines: &[String]) -> EventScript {

@@ -8,6 +8,7 @@ mod eventually;
 mod faults;
 mod finish;
 mod machines;
+mod masked;
 mod outside;
 mod redirects;
 mod rules;

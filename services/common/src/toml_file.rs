@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use scheduled_events::files::read_settings;
 use scheduled_events_core::Position;
 use serde::Deserialize as _;
 use serde::de::{self, Deserializer};
@@ -76,7 +77,7 @@ pub fn load<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, Invalid>,
 ) -> Result<T, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|error| LoadError::Unreadable {
+    let text = read_settings(path).map_err(|error| LoadError::Unreadable {
         path: path.to_owned(),
         error,
     })?;
@@ -115,4 +116,16 @@ pub fn place(text: &str, (offset, message): Invalid) -> String {
     offset.map_or(String::new(), |offset| {
         format!("{} ", Position::of(text.as_bytes(), offset))
     }) + &message
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_refused_before_it_is_read() {
+        let error = load(Path::new("/dev/zero"), |_| Ok(())).expect_err("a device");
+        let reason = "cannot read /dev/zero: it is a pipe or a device, expected a file";
+        assert_eq!(error.to_string(), reason);
+    }
 }

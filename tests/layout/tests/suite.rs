@@ -23,7 +23,7 @@ const CRATES: [(&str, &[&str]); 25] = [
         &["core", "client/windows", "client", "replay", "cli/text"],
     ),
     ("py", &["core", "client", "replay", "cli"]),
-    ("services/common", &["core", "cli/text"]),
+    ("services/common", &["core", "client", "cli/text"]),
     (
         "services/gate",
         &["core", "client", "cli/text", "services/common"],

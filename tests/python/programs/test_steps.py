@@ -1,4 +1,4 @@
-"""tests/run: what becomes of steps that fail, hang, or cannot run, and what it counts."""
+"""tests/run and packaging/build.sh: what becomes of steps that fail, hang, or cannot run, and what they count."""
 
 import os
 import shutil
@@ -48,3 +48,14 @@ def test_the_totals_of_steps(tmp_path: Path) -> None:
     assert "error: the step did not end within 0.15 minutes" in run.stdout
     # Also what left the step's session has ended. A process that nobody has waited for has no program.
     assert not Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/exe").exists()
+
+
+def test_a_release_fails_without_one_of_its_parts(tmp_path: Path) -> None:
+    # Without the archives of the programs there are no images.
+    environment = {name: value for name, value in os.environ.items() if name != "AUDITABLE"}
+    environment["PACKAGES"] = str(tmp_path)
+    for release, code in [({}, 0), ({"AUDITABLE": "1"}, 1)]:
+        command = [str(ROOT / "packaging/build.sh"), "images"]
+        run = subprocess.run(command, env=environment | release, capture_output=True, text=True, timeout=60)
+        assert run.returncode == code, run.stdout + run.stderr
+        assert run.stdout.splitlines()[-1] == "1 not built"

@@ -151,6 +151,36 @@ fn errors_name_the_file() {
 }
 
 #[test]
+fn a_document_without_end_is_refused() {
+    let body = vec![b' '; 1 + 8 * 1024 * 1024];
+    let finished = check(body).with_code(2);
+    assert_eq!(
+        finished.stderr,
+        "error: cannot read <stdin>: it has more than 8192 KiB\n"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_policy_that_is_a_pipe_or_a_device_is_refused_at_once() {
+    let folder = Folder::new();
+    let pipe = folder.path("policy.toml");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a pipe");
+    let config = folder.file("watch.toml", format!("policy = {pipe:?}\n"));
+    for arguments in [
+        &["check", "--policy", &pipe][..],
+        &["check", "--policy", "/dev/zero"],
+        &["check", "--config", &config],
+        &["watch", "--policy", &pipe],
+    ] {
+        let finished = run(arguments).with_code(2);
+        let reason = ": it is a pipe or a device, expected a file";
+        assert!(finished.stderr.contains(reason), "{}", finished.stderr);
+    }
+}
+
+#[test]
 fn the_option_now_sets_the_time() {
     let body = event(r#""NotBefore":"2022-04-11T22:26:58Z""#);
     let arguments = ["check", "--vm-name", "vm", "--now", "2022-04-11T22:20:00Z"];

@@ -239,7 +239,9 @@ fn the_last_maintenance_is_drawn_unless_an_event_is_named() {
         b"{\"record\":\"poll-failed\",\"time\":\"2026-01-01T00:00:00Z\"}\nx\n",
     );
     assert!(
-        empty.stderr.contains("<stdin>: 1 lines are no record")
+        empty
+            .stderr
+            .contains("<stdin>: left out 1 line without a record")
             && empty.stderr.contains("nothing to draw"),
         "{}",
         empty.stderr

@@ -287,7 +287,7 @@ fn a_file_that_is_no_lock_file_is_not_overwritten() {
     crate::support::write_private(&script, "echo this is no lock\n");
     let refused = run(&arguments(&service.url(), &["--lock", &script], "exit 0")).with_code(2);
     assert!(
-        refused.stderr.contains("it is not a lock file"),
+        refused.stderr.contains("is not a lock file"),
         "{}",
         refused.stderr
     );

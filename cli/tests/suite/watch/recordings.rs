@@ -156,7 +156,10 @@ fn rotated_files_and_standard_input_are_read() {
     );
     let finished = run(&["record", &audit]).with_code(0);
     assert!(
-        finished.stderr.contains("warning: ") && finished.stderr.contains("1 lines are no record"),
+        finished.stderr.contains("warning: ")
+            && finished
+                .stderr
+                .contains(": left out 1 line without a record"),
         "{}",
         finished.stderr
     );

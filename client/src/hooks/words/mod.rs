@@ -22,10 +22,10 @@ pub(super) fn join(words: &[String]) -> String {
 }
 
 #[cfg(not(windows))]
-pub(super) use unix::{find_program, program_exists, reads_commands, takes_variable};
+pub(super) use unix::{candidates, find_program, program_exists, reads_commands, takes_variable};
 #[cfg(windows)]
 pub(super) use windows::{
-    find_program, join, program_exists, reads_commands, split, takes_variable,
+    candidates, find_program, join, program_exists, reads_commands, split, takes_variable,
 };
 
 /// A quote is not closed.
@@ -36,7 +36,7 @@ mod unix {
     use std::env;
     use std::ffi::OsStr;
     use std::os::unix::fs::PermissionsExt as _;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     /// The program to start: the system finds it.
     #[allow(clippy::unnecessary_wraps)] // As on Windows.
@@ -46,13 +46,19 @@ mod unix {
 
     /// Whether the program exists and somebody may execute it.
     pub(in crate::hooks) fn program_exists(program: &str) -> bool {
+        let candidates = candidates(program);
+        candidates.iter().any(|candidate| is_executable(candidate))
+    }
+
+    /// Where the system looks: a name with a folder is a path, any other one is searched for.
+    pub(in crate::hooks) fn candidates(program: &str) -> Vec<PathBuf> {
         let program = Path::new(program);
-        // As the system does: a name with a folder is a path, any other one is searched for.
         if program.components().count() > 1 || program.has_root() {
-            return is_executable(program);
+            return vec![program.to_owned()];
         }
         let folders = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&folders).any(|folder| is_executable(&folder.join(program)))
+        let folders = env::split_paths(&folders);
+        folders.map(|folder| folder.join(program)).collect()
     }
 
     fn is_executable(path: &Path) -> bool {

@@ -116,43 +116,54 @@ pub(in crate::hooks) fn program_exists(program: &str) -> bool {
     find_program(program).is_some()
 }
 
-/// The program to start: with the folder in which it is found and the extension, as `cmd.exe` finds it, but not in the current folder.
-/// The standard library would search other folders than `PATH`, too.
+/// The program to start, with the folder in which it is found and the extension.
 #[cfg(windows)]
 pub(in crate::hooks) fn find_program(program: &str) -> Option<PathBuf> {
+    let mut candidates = candidates(program).into_iter();
+    candidates.find(|candidate| candidate.is_file())
+}
+
+/// Where the program is searched for: as `cmd.exe` does, but not in the current folder. The standard library would search other folders
+/// than `PATH`, too.
+#[cfg(windows)]
+pub(in crate::hooks) fn candidates(program: &str) -> Vec<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.has_root() {
-        return with_extension(path);
+        return with_extensions(path);
     }
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders)
         .filter(|folder| folder.is_absolute())
-        .find_map(|folder| with_extension(&folder.join(program)))
+        .flat_map(|folder| with_extensions(&folder.join(program)))
+        .collect()
 }
 
-/// The file of this name, or with one of the extensions of `PATHEXT` added.
+/// The path as it is, and with each of the extensions of `PATHEXT` added: first if it has an extension, else last.
 #[cfg(windows)]
-fn with_extension(path: &Path) -> Option<PathBuf> {
-    if path.extension().is_some() && path.is_file() {
-        return Some(path.to_owned());
-    }
+fn with_extensions(path: &Path) -> Vec<PathBuf> {
     let extensions = env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
     let extensions = extensions
         .split(';')
         .map(|extension| extension.trim().trim_start_matches('.'));
-    let found = extensions
-        .filter(|extension| {
-            EXECUTABLE
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(extension))
-        })
-        .find_map(|extension| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".");
-            name.push(extension);
-            Some(PathBuf::from(name)).filter(|file| file.is_file())
-        });
-    found.or_else(|| Some(path.to_owned()).filter(|path| path.is_file()))
+    let known = extensions.filter(|extension| {
+        EXECUTABLE
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(extension))
+    });
+    let added = known.map(|extension| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".");
+        name.push(extension);
+        PathBuf::from(name)
+    });
+    let mut paths: Vec<_> = added.collect();
+    let at = if path.extension().is_some() {
+        0
+    } else {
+        paths.len()
+    };
+    paths.insert(at, path.to_owned());
+    paths
 }
 
 #[cfg(test)]
@@ -296,6 +307,17 @@ mod tests {
         }
         assert!(program_exists("cmd") && !program_exists("no-such-program"));
         assert!(find_program("cmd").unwrap().is_absolute());
+        // A path is searched for with the extensions, too.
+        assert!(candidates(r"C:\x\drain").iter().any(|path| {
+            path.to_str()
+                .unwrap()
+                .eq_ignore_ascii_case(r"C:\x\drain.cmd")
+        }));
+        let first = candidates("drain.cmd").remove(0);
+        assert!(
+            first.is_absolute() && first.ends_with("drain.cmd"),
+            "{first:?}"
+        );
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
