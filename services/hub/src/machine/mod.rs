@@ -27,7 +27,7 @@ use scheduled_events_core::{
     WaitsFor, WouldPrepare,
 };
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::config::Approve;
 use crate::message::{Done, Message};
@@ -71,6 +71,8 @@ struct Known {
     may_be_named: Vec<String>,
     /// Whether an earlier process has seen it, and this one has no row of it yet.
     is_restored: bool,
+    /// When the gate was asked that answered last that it may be approved.
+    yes_at: Option<Instant>,
 }
 
 /// A machine that cannot be followed.
@@ -157,6 +159,7 @@ impl Machine {
                         order,
                         may_be_named: Vec::new(),
                         is_restored: true,
+                        yes_at: None,
                     },
                 );
             } else if !message.is_empty() {
@@ -410,7 +413,11 @@ impl Machine {
                     self.ended(attempt, &hook, &ended, now).await?;
                 }
             }
-            Message::Gate { attempt, answer } => self.on_gate(attempt, answer).await?,
+            Message::Gate {
+                attempt,
+                answer,
+                asked_at,
+            } => self.on_gate(attempt, answer, asked_at).await?,
             Message::Approved(results) => self.on_approval(results, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
@@ -430,11 +437,10 @@ impl Machine {
                 text.clone_from(known);
             }
         }
-        let order = self.events.get(&notice.key).map(|known| known.order);
-        let was_restored = self
-            .events
-            .get(&notice.key)
-            .is_some_and(|known| known.is_restored);
+        let before = self.events.get(&notice.key);
+        let order = before.map(|known| known.order);
+        let was_restored = before.is_some_and(|known| known.is_restored);
+        let yes_at = before.and_then(|known| known.yes_at);
         let observed = with_notification(&notice.message, &notice.event_key(), |notification| {
             let mut order = order.unwrap_or_default();
             order.observe(notification);
@@ -459,6 +465,7 @@ impl Machine {
                     order,
                     may_be_named,
                     is_restored: was_restored && !notice.is_row,
+                    yes_at,
                 };
                 self.events.insert(notice.key.clone(), known);
             }
@@ -556,7 +563,12 @@ impl Machine {
         self.save().await.map(drop)
     }
 
-    async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
+    async fn on_gate(
+        &mut self,
+        attempt: u32,
+        mut answer: GateAnswer,
+        asked_at: Instant,
+    ) -> Result<(), StoreError> {
         let Some((phase, event)) = self.commands.answered(attempt) else {
             return Ok(());
         };
@@ -572,6 +584,11 @@ impl Machine {
         let now = self.set_time();
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
             return Ok(());
+        }
+        if (phase, answer) == (GatePhase::Approve, GateAnswer::Open)
+            && let Some(known) = self.events.get_mut(&event_key(&event.event_id))
+        {
+            known.yes_at = Some(asked_at);
         }
         if self.gate_answers.is_new(&event.event_id, phase, answer) {
             self.report(&event, |event| Record::Gate {
