@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::Approve;
 use crate::message::{Done, Message};
-use crate::notice::{EventKey, Notice, with_notification};
+use crate::notice::{EventKey, Notice, started, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RETRY, Saved, SavedEvent, StoreError};
 use commands::{Cancelled, Commands, Hook, Kind};
@@ -125,6 +125,7 @@ impl Machine {
     /// As [`Self::new`].
     pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, FollowError> {
         let mut machine = Self::new(shared, saved.machine)?;
+        let mut is_out = false;
         let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
         if let Err(error) = machine.session.restore(&snapshot) {
             let id = &machine.facts.resource_id;
@@ -133,6 +134,7 @@ impl Machine {
             ));
             // It may have been prepared: its end must put it back, even if that comes before it is prepared again.
             machine.session = new_session(&machine.shared, &machine.facts, true)?;
+            is_out = saved.out_of_service_since.is_some();
         }
         for SavedEvent {
             key,
@@ -168,6 +170,9 @@ impl Machine {
                 ));
             }
         }
+        if is_out {
+            machine.set_out();
+        }
         machine.show_events();
         machine.entry = entry;
         Ok(machine)
@@ -176,6 +181,22 @@ impl Machine {
     /// Through which messages reach it.
     pub const fn sender(&self) -> &mpsc::UnboundedSender<Message> {
         &self.sender
+    }
+
+    /// Shows a new session that the machine is out of service: nothing else in it does.
+    fn set_out(&mut self) {
+        let now = self.set_time();
+        self.session.set_out_of_service(now);
+        // The end of an event that it does not have would be passed over.
+        let over = self.events.iter();
+        for (key, known) in over.filter(|(_, known)| known.order.is_over()) {
+            let event = EventKey::new(&known.resource_id, key);
+            with_notification(&started(&known.message, &event), &event, |notification| {
+                let _ = self
+                    .session
+                    .on_notification(notification, Arrival::Repeated, now);
+            });
+        }
     }
 
     /// Shows the session the events that are known, as after each start.
