@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use scheduled_events_common::failure::Failure;
-use scheduled_events_common::program::{block_on, exit, manual};
+use scheduled_events_common::program::{block_on, exit, manual, serve};
 
 use crate::config::{Config, DEFAULT_FILE};
 
@@ -68,7 +68,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         match &cli.command {
             Command::Run => {
                 let config = Config::load(configured).map_err(Failure::usage)?;
-                block_on(crate::run::run(config))?.map_err(|error| {
+                serve(crate::run::run(config))?.map_err(|error| {
                     if error.is_of_settings() {
                         Failure::usage(error)
                     } else {

@@ -1,6 +1,7 @@
 //! Commands that misbehave.
 
 use std::fs;
+use std::io::Write as _;
 use std::process::Command;
 
 use scheduled_events_test_support::process::Process;
@@ -72,6 +73,23 @@ fn a_command_that_prints_without_end_costs_no_memory_and_holds_up_nobody() {
     });
     let peak: u64 = peak.expect("a size");
     assert!(peak < 200_000, "{peak} KiB");
+}
+
+/// As when the log driver of a container hangs.
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_event() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&[b'\n'; 65536]).expect("it fits");
+    hub.process = Some(Process::start(hub.command().arg("run").stderr(writer)));
+    let machine = resource("virtualMachines", "db");
+    queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("the approval", |record| {
+        record["record"] == "approval" && record["status"] == 200
+    });
+    drop(hub);
+    drop(reader);
 }
 
 #[test]
