@@ -594,3 +594,25 @@ fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() 
         assert_eq!(a.metrics().limits_differ, 0);
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_check_names_the_silent_machines_that_count_for_this_one() {
+    let store = Rc::new(MemoryEngine::default());
+    let config = Config::parse(CONFIG).expect("valid");
+    let daemon = Daemon::new(
+        config.clone(),
+        "a".into(),
+        Some("1".into()),
+        Box::new(Shared(store.clone())),
+    );
+    for (name, zone) in [("b", "1"), ("c", "2")] {
+        let key = machine_key(&name.into());
+        let written = store.swap(&key, None, &machine_register(name, zone)).await;
+        assert!(matches!(written, Ok(Swap::Done(_))), "{written:?}");
+    }
+    sleep(config.silent_after + MINUTE / 60).await;
+    let findings = daemon.check().await;
+    let group = findings.iter().find(|finding| finding.check == "group");
+    let found = &group.expect("a finding").found;
+    assert!(found.ends_with("count as out of service: b"), "{found}");
+}
