@@ -4,6 +4,7 @@
 use super::*;
 use crate::driver;
 use crate::engine::StoreTime;
+use scheduled_events::record::ReadRecord;
 
 const ONE: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\n";
@@ -593,6 +594,29 @@ fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() 
         assert!(!a.summary().contains("the group db"), "{}", a.summary());
         assert_eq!(a.metrics().limits_differ, 0);
     });
+}
+
+/// The hub that was asked about the event crashed before its end.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_deletes_the_event_that_an_earlier_process_was_asked_about() {
+    let store = Rc::new(MemoryEngine::default());
+    let hub = |history| {
+        let config = Config::parse(TWO_GROUPS).expect("valid");
+        Daemon::in_hub(config, "a".into(), None, store.clone(), history)
+    };
+    let event = Event::new("e", "Reboot", ["a".into()].into());
+    let first = hub(History::default());
+    let answer = first.answer(Question::Prepare, event.clone()).await;
+    assert_eq!(answer, Ok(Answer::Open));
+    let mut history = History::default();
+    let ended = r#"{"record":"change","change":"completed","event_id":"e","event_type":"Reboot","event_status":"Started",
+        "resources":["a"],"mine":true,"time":"2026-11-28T18:48:26Z"}"#;
+    let record = ReadRecord::from_line(&ended.replace('\n', "")).expect("a record");
+    record.with(|record| history.apply(record, Instant::now()));
+    let second = hub(history);
+    assert!(store.read(&event.key()).await.expect("an answer").is_some());
+    assert_eq!(second.leave().await, Ok(true));
+    assert!(store.read(&event.key()).await.expect("an answer").is_none());
 }
 
 #[tokio::test(start_paused = true)]
