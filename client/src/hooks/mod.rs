@@ -15,10 +15,12 @@
 //!
 //! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input
 //! and output, `keeper` the thread that starts a command whose own thread the system refused, `register` what a restart must
-//! know about running commands, `tree` a process with all that it starts, and `words` the words of a command line. The watcher starts no
+//! know about running commands, `first_process` what the first process of a container does, `tree` a process with all that it starts, and `words` the words of a command line. The watcher starts no
 //! command: its host does, for `scheduled-events watch` that of `cli/src/watch/host.rs`.
 
 mod control;
+#[cfg(unix)]
+mod first_process;
 mod keeper;
 mod pipes;
 mod process;
@@ -36,6 +38,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use control::{CommandEvent, CommandOutcome, RunningCommand, end_all, log_refused};
+#[cfg(unix)]
+pub use first_process::{is_first_process, run_as_first_process};
 pub use keeper::reserve_thread;
 pub use register::{register_commands, register_with};
 pub use tree::{ProcessTree, is_temporary_spawn_error};

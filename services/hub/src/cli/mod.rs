@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use rustix::process::Signal;
+use scheduled_events::hooks::{is_first_process, run_as_first_process};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::program::{block_on, exit, manual, serve};
 
@@ -66,6 +68,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let file = cli.config.as_deref();
         let configured = file.unwrap_or(Path::new(DEFAULT_FILE));
         match &cli.command {
+            Command::Run if is_first_process() => {
+                let code = run_as_first_process(&[Signal::INT, Signal::TERM].map(Signal::as_raw));
+                return code.map(ExitCode::from).map_err(|error| {
+                    Failure::refused(format!("cannot start another process: {error}"))
+                });
+            }
             Command::Run => {
                 let config = Config::load(configured).map_err(Failure::usage)?;
                 serve(crate::run::run(config))?.map_err(|error| {
