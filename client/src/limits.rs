@@ -193,6 +193,9 @@ pub const EXIT_KILL_WAIT: Duration = Duration::from_millis(300);
 /// The time between asking a command to terminate and killing it.
 pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
+/// How much of a command's output is reported at once, in bytes, and how much of the rest, the last part, at the command's end.
+pub const OUTPUT_PART_MAX: usize = 64 * 1024;
+
 /// The longest line of a command's output, in bytes. Longer lines are split.
 pub const OUTPUT_LINE_MAX: usize = 4096;
 
