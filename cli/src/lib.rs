@@ -89,7 +89,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Wait(args) => look::wait(&args),
         // A command may leave processes to the first process of a container.
         #[cfg(unix)]
-        Command::Watch(args) if watch::runs_commands(&args) && run::is_first_process() => {
+        Command::Watch(args)
+            if watch::runs_commands(&args) && scheduled_events::hooks::is_first_process() =>
+        {
             return run::in_first_process();
         }
         Command::Watch(args) => watch::watch(args, in_force.map(|options| (&*arguments, options))),

@@ -193,6 +193,9 @@ pub const EXIT_KILL_WAIT: Duration = Duration::from_millis(300);
 /// The time between asking a command to terminate and killing it.
 pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
+/// How much of a command's output is reported at once, in bytes, and how much of the rest, the last part, at the command's end.
+pub const OUTPUT_PART_MAX: usize = 64 * 1024;
+
 /// The longest line of a command's output, in bytes. Longer lines are split.
 pub const OUTPUT_LINE_MAX: usize = 4096;
 
@@ -203,18 +206,6 @@ pub const OPEN_PIPES_MAX: usize = 64;
 /// limits one to 32,767 characters. A longer variable is left out, since a truncated list would mislead; standard input has the
 /// whole event.
 pub const VARIABLE_MAX: usize = if cfg!(windows) { 32_000 } else { 96 * 1024 };
-
-/// How long a watcher waits for the readers of its output, for all texts together. Then a stream counts as stalled.
-pub const OUTPUT_WAIT_MAX: Duration = Duration::from_millis(500);
-
-/// Which part of the time a watcher may wait for slow readers in the long run, to be divided by this.
-pub const OUTPUT_WAIT_SHARE: u32 = 10;
-
-/// The most bytes that wait for a stalled stream. Further records are dropped and counted.
-pub const OUTPUT_QUEUE_MAX: usize = 1 << 20;
-
-/// How long the exit waits for output that is not yet written.
-pub const EXIT_OUTPUT_WAIT: Duration = Duration::from_secs(1);
 
 /// The delay before a thread that the system refused at the start is tried again.
 pub const THREAD_RETRY: Duration = Duration::from_millis(250);

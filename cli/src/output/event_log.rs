@@ -16,8 +16,8 @@ use scheduled_events_core::record::EventMembers;
 use scheduled_events_windows::event_log::{EventLog, Level};
 
 use crate::output::format::{LAST_CALL, cell, printable, sentence};
-use scheduled_events::limits::EXIT_OUTPUT_WAIT;
 use scheduled_events::record::{GateOutcome, HookOutcome, Record, TimedRecord};
+use scheduled_events_text::stream::EXIT_OUTPUT_WAIT;
 
 /// The name of the source in the Event Log, which is that of the service.
 pub(crate) const SOURCE: &str = "scheduled-events";

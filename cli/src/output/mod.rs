@@ -2,14 +2,10 @@
 //!
 //! A command that answers one question writes directly and waits for its reader, as
 //! `scheduled-events list | less` should. A watcher must not wait: a log without a reader must not
-//! delay the next poll. After [`start_writers`] each stream has a thread that writes. The caller
-//! waits until its text is written, but all callers together for at most
-//! [`OUTPUT_WAIT_MAX`](scheduled_events::limits::OUTPUT_WAIT_MAX), and after that for a small share
-//! of the time, however many texts a slow reader delays. Once this time is used up, callers do not
-//! wait until the reader has caught up, and text beyond
-//! [`OUTPUT_QUEUE_MAX`](scheduled_events::limits::OUTPUT_QUEUE_MAX) is dropped and counted.
+//! delay the next poll. After [`start_writers`] each stream has a
+//! [thread that writes](scheduled_events_text::stream).
 //!
-//! This file prints. `stream` has the streams and their threads, `status_line` the line that is
+//! This file prints. `stream` has the two streams, `status_line` the line that is
 //! rewritten in place; `journal` and `event_log` also receive diagnostics and records. `format`,
 //! `style` and `terminal` format text, with what all programs share: `scheduled_events_text`.
 

@@ -1,54 +1,17 @@
-//! The streams to standard output and standard error, and the threads that write them.
+//! The command's two streams, and what it prints to them beside results.
 
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use scheduled_events::limits::{
-    EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE,
-};
+use scheduled_events_text::stream::{Stream, Target};
 
 use super::format::printable;
 use super::journal::{self, Priority};
 use super::style::{BAD, CAUTION};
 use crate::error::CommandError;
 
-pub(crate) static OUTPUT: Stream = Stream::new(Target::Output);
-pub(crate) static ERRORS: Stream = Stream::new(Target::Errors);
-static PATIENCE: Mutex<WaitBudget> = Mutex::new(WaitBudget::new());
-
-/// How long callers may still wait for slow readers. The time grows again while nobody waits.
-struct WaitBudget {
-    left: Duration,
-    at: Option<Instant>,
-}
-
-impl WaitBudget {
-    const fn new() -> Self {
-        Self {
-            left: OUTPUT_WAIT_MAX,
-            at: None,
-        }
-    }
-
-    /// How long a caller may wait now.
-    fn now(&mut self, now: Instant) -> Duration {
-        let since = self
-            .at
-            .replace(now)
-            .map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        self.left = OUTPUT_WAIT_MAX.min(self.left + since / OUTPUT_WAIT_SHARE);
-        self.left
-    }
-
-    /// Subtracts the time that a caller has waited.
-    fn spend(&mut self, waited: Duration) {
-        self.left = self.left.saturating_sub(waited);
-    }
-}
+pub(crate) static OUTPUT: Stream = Stream::new(Target::Output, report);
+pub(crate) static ERRORS: Stream = Stream::new(Target::Errors, report);
 
 /// Whether progress for people, and notes, are left out.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -72,31 +35,20 @@ pub(crate) fn write_status(text: &str) {
 
 /// From now on, a stalled reader delays callers only for a limited time.
 pub(crate) fn start_writers() -> io::Result<()> {
-    for stream in [&OUTPUT, &ERRORS]
-        .into_iter()
-        .filter(|stream| stream.queue.get().is_none())
-    {
-        let (queue, texts) = mpsc::channel();
-        thread::Builder::new().spawn(|| stream.write_queue(texts))?;
-        let _ = stream.queue.set(queue);
-    }
-    Ok(())
+    OUTPUT.start_writer()?;
+    ERRORS.start_writer()
 }
 
 /// Waits until everything is written, for a limited time.
 pub(crate) fn flush_on_exit() {
-    for stream in [&OUTPUT, &ERRORS] {
-        // The queue keeps its order: once this empty text is written, so are the texts before it.
-        if let Some(written) = stream.enqueue(b"") {
-            let _ = written.recv_timeout(EXIT_OUTPUT_WAIT);
-        }
-    }
+    OUTPUT.flush_on_exit();
+    ERRORS.flush_on_exit();
 }
 
 /// The number of records that were dropped so far, because no reader took them from standard
 /// output.
 pub(crate) fn dropped_records() -> u64 {
-    OUTPUT.all_dropped.load(Ordering::Relaxed)
+    OUTPUT.dropped()
 }
 
 /// Whether everything that was printed to standard output so far was written: for commands that
@@ -106,9 +58,8 @@ pub(crate) fn dropped_records() -> u64 {
 /// The first failure.
 pub(crate) fn check_written() -> Result<(), CommandError> {
     OUTPUT
-        .failure
-        .get()
-        .map_or(Ok(()), |reason| Err(CommandError::output(reason)))
+        .failure()
+        .map_or(Ok(()), |reason| Err(CommandError::output(&reason)))
 }
 
 /// A diagnostic as a line.
@@ -122,193 +73,7 @@ pub(crate) fn diagnostic(label: &str, message: &str) -> Vec<u8> {
     format!("{prefix}{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
 }
 
-enum Target {
-    Output,
-    Errors,
-}
-
-/// One of the two streams.
-pub(crate) struct Stream {
-    target: Target,
-    /// The queue of the thread that writes, once there is one.
-    queue: OnceLock<Sender<Queued>>,
-    /// The bytes in the queue.
-    queued_bytes: AtomicUsize,
-    /// Whether a text took longer than callers may wait, and the queue has not been empty since.
-    stalled: AtomicBool,
-    /// The number of texts that were dropped and not yet reported.
-    dropped: AtomicU64,
-    /// The number of all texts that were dropped.
-    all_dropped: AtomicU64,
-    /// The first failure to write. The reader may be gone.
-    failure: OnceLock<String>,
-}
-
-/// A text in the queue.
-struct Queued {
-    text: Vec<u8>,
-    /// Dropped once the text is written, which ends the caller's wait.
-    _written: Sender<()>,
-}
-
-impl Stream {
-    const fn new(target: Target) -> Self {
-        Self {
-            target,
-            queue: OnceLock::new(),
-            queued_bytes: AtomicUsize::new(0),
-            stalled: AtomicBool::new(false),
-            dropped: AtomicU64::new(0),
-            all_dropped: AtomicU64::new(0),
-            failure: OnceLock::new(),
-        }
-    }
-
-    /// Writes whole lines. With a thread that writes, this may return before they are written, and
-    /// errors are reported as diagnostics.
-    ///
-    /// # Errors
-    /// Those of the system, except a closed pipe: a reader that is gone is no reason to stop.
-    pub(crate) fn write(&self, text: &[u8]) -> io::Result<()> {
-        if self.queue.get().is_none() {
-            return self.write_now(text);
-        }
-        if let Some(written) = self.enqueue(text)
-            && !self.stalled.load(Ordering::SeqCst)
-        {
-            let patience = || PATIENCE.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = Instant::now();
-            let wait = patience().now(since);
-            if written.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                self.stalled.store(true, Ordering::SeqCst);
-            }
-            patience().spend(since.elapsed());
-        }
-        Ok(())
-    }
-
-    /// Adds a text to the queue. The returned channel is closed when the text is written; there is
-    /// none if the text was dropped, or if no thread writes.
-    fn enqueue(&self, text: &[u8]) -> Option<Receiver<()>> {
-        let queue = self.queue.get()?;
-        let before = self.queued_bytes.fetch_add(text.len(), Ordering::SeqCst);
-        if before > 0 && !text.is_empty() && before.saturating_add(text.len()) > OUTPUT_QUEUE_MAX {
-            self.queued_bytes.fetch_sub(text.len(), Ordering::SeqCst);
-            self.dropped.fetch_add(1, Ordering::SeqCst);
-            self.all_dropped.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        let (sender, written) = mpsc::channel();
-        queue
-            .send(Queued {
-                text: text.to_vec(),
-                _written: sender,
-            })
-            .ok()?;
-        Some(written)
-    }
-
-    /// Writes the texts of the queue.
-    fn write_queue(&self, texts: Receiver<Queued>) {
-        let mut reported = String::new();
-        for queued in texts {
-            let result = self.write_now(&queued.text);
-            let length = queued.text.len();
-            if self.queued_bytes.fetch_sub(length, Ordering::SeqCst) == length {
-                self.stalled.store(false, Ordering::SeqCst);
-                self.report_dropped();
-            }
-            let error = result
-                .err()
-                .map(|error| error.to_string())
-                .unwrap_or_default();
-            if error != reported {
-                self.report_error(&error);
-                reported = error;
-            }
-            drop(queued);
-        }
-    }
-
-    // This adds the reports to the queue without waiting: this may be the thread that has to write
-    // them.
-
-    fn report_dropped(&self) {
-        let dropped = self.dropped.swap(0, Ordering::SeqCst);
-        if dropped > 0 {
-            let (what, stream) = match self.target {
-                Target::Output => ("records", "standard output"),
-                Target::Errors => ("diagnostics", "standard error"),
-            };
-            let message = format!("dropped {dropped} {what}, because nothing read {stream}");
-            ERRORS.enqueue(&diagnostic("warning", &message));
-        }
-    }
-
-    fn report_error(&self, error: &str) {
-        // There is no other place to report a failure of standard error.
-        if !error.is_empty() && matches!(self.target, Target::Output) {
-            ERRORS.enqueue(&diagnostic(
-                "error",
-                &format!("cannot write records to standard output: {error}"),
-            ));
-        }
-    }
-
-    fn write_now(&self, text: &[u8]) -> io::Result<()> {
-        let result = match self.target {
-            Target::Output => write_whole(&mut anstream::stdout().lock(), text),
-            Target::Errors => write_whole(&mut anstream::stderr().lock(), text),
-        };
-        if let Err(error) = &result {
-            let _ = self.failure.set(error.to_string());
-        }
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result,
-        }
-    }
-}
-
-/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer
-/// and is written before the next line.
-fn write_whole(stream: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
-    while !text.is_empty() {
-        match stream.write(text) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => text = text.get(written..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    stream.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_waits_together_take_a_small_share_of_the_time() {
-        let mut patience = WaitBudget::new();
-        let start = Instant::now();
-        let (mut now, mut waited) = (start, Duration::ZERO);
-        // A reader that needs 50 ms for each of many texts.
-        while now < start + Duration::from_secs(60) {
-            let wait = patience.now(now).min(Duration::from_millis(50));
-            patience.spend(wait);
-            waited += wait;
-            now += wait + Duration::from_millis(1);
-        }
-        let share = waited.saturating_sub(OUTPUT_WAIT_MAX);
-        assert!(
-            share <= Duration::from_secs(60) / OUTPUT_WAIT_SHARE,
-            "{waited:?}"
-        );
-        // It recovers.
-        assert_eq!(
-            patience.now(now + OUTPUT_WAIT_MAX * OUTPUT_WAIT_SHARE),
-            OUTPUT_WAIT_MAX
-        );
-    }
+/// Reports what became of texts.
+fn report(label: &str, message: &str) {
+    ERRORS.enqueue(&diagnostic(label, message));
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::LockState;
 use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, accessat, flock, fstat, statvfs};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, wait};
+use rustix::process::geteuid;
 use scheduled_events::files::open_no_link;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ};
@@ -24,38 +24,6 @@ use signal_hook::low_level::emulate_default_handler;
 
 /// How long the process and its commands have to stop before another signal ends it at once.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Starts the command, passes signals on to it, and waits for all processes that this one inherits,
-/// until the command ends. Returns its exit code, or 128 + N if signal N ended it.
-///
-/// # Errors
-/// The command cannot be started, or signals cannot be handled.
-pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
-    let mut signals = Signals::new(passed_on())?;
-    let child = Pid::from_raw(command.spawn()?.id().cast_signed());
-    thread::Builder::new().spawn(move || {
-        for signal in signals.forever() {
-            if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
-                // Fails once the child has ended.
-                let _ = kill_process(child, signal);
-            }
-        }
-    })?;
-    loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((process, status))) if Some(process) == child => {
-                let code = status
-                    .exit_status()
-                    .or(status.terminating_signal().map(|signal| 128 + signal));
-                return Ok(code
-                    .and_then(|code| u8::try_from(code).ok())
-                    .unwrap_or(u8::MAX));
-            }
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
 
 /// Whether standard input is a device, such as `/dev/null`, and neither a file nor a pipe.
 pub(crate) fn is_stdin_null() -> bool {
@@ -236,9 +204,9 @@ pub(crate) fn notify_stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
-/// The signals that are passed on to a worker: SIGHUP unless the process was started with it
+/// The signals that are passed on to a worker, and to this program as a child: SIGHUP unless the process was started with it
 /// ignored.
-fn passed_on() -> Vec<i32> {
+pub(crate) fn passed_on() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
     if !hang_up_is_ignored() {
         signals.push(SIGHUP);

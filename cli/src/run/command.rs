@@ -15,7 +15,6 @@ use scheduled_events_core::{
 };
 
 use super::held_lock::HeldLock;
-use super::init;
 use super::lines::{Configured, Decided, announced, goes_on, kind};
 use super::message::{Announcement, RunHandle};
 use super::options::{RunCommands, RunOptions};
@@ -45,7 +44,7 @@ use scheduled_events::watch::{
 
 /// Keeps the worker, and returns its exit code.
 pub(crate) fn run(args: RunArgs) -> ExitCode {
-    if init::is_first() {
+    if hooks::is_first_process() {
         in_first_process()
     } else {
         exit_code(try_run(args))
@@ -56,7 +55,7 @@ pub(crate) fn run(args: RunArgs) -> ExitCode {
 /// code.
 pub(crate) fn in_first_process() -> ExitCode {
     exit_code(
-        init::run()
+        hooks::run_as_first_process(&platform::passed_on())
             .map_err(|error| CommandError::usage(format!("cannot start another process: {error}"))),
     )
 }

@@ -15,13 +15,11 @@
 //! * `phase_file`: the state for the next run. `other_runs`: the runs that share the folder of the
 //!   state file.
 //! * `held_lock`: whether this process still has the lock of `--lock`.
-//! * `init`: the first process of a container.
 
 mod command;
 mod eviction;
 mod held_lock;
 mod hooks;
-mod init;
 mod lines;
 mod message;
 mod options;
@@ -38,4 +36,3 @@ mod timer;
 mod worker;
 
 pub(crate) use command::{in_first_process, run};
-pub(crate) use init::is_first as is_first_process;

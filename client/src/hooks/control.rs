@@ -24,7 +24,8 @@ use crate::record::HookOutcome;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEvent {
-    /// It printed a line. Control characters are not removed.
+    /// It printed a line. Control characters are not removed. Of an output that is longer than twice
+    /// [`OUTPUT_PART_MAX`](crate::limits::OUTPUT_PART_MAX), the last part comes at the end, after a line that has how much was left out.
     Line(String),
     /// It cannot be started now, because the system refuses a process or a thread, for this reason. Starting is repeated. This is
     /// reported for the first command, and from time to time.

@@ -66,8 +66,10 @@ fn read(pipes: OpenPipes) {
 
 fn pass_on(work: Work) {
     let keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-    // The thread never ends.
-    let _ = keeper.as_ref().map(|keeper| keeper.send(work));
+    if let Some(keeper) = &*keeper {
+        // The thread never ends.
+        let _ = keeper.send(work);
+    }
 }
 
 fn keep(work: &Receiver<Work>) {

@@ -1,7 +1,9 @@
 //! The user's commands. They run beside the polling, each in a process group of its own, and are ended at their deadline.
 //!
 //! A command gets the event as environment variables and as JSON on its standard input. Text from the event never becomes part of
-//! a command line. What the command prints goes to the log, line by line.
+//! a command line. What the command prints goes to the log, line by line. Of an output that is longer than twice
+//! [`OUTPUT_PART_MAX`](crate::limits::OUTPUT_PART_MAX), the log has the beginning, and at the command's end how much was left out, and the
+//! last part.
 //!
 //! A command that is ended takes everything with it that it started. On Linux these are the processes of its group, its
 //! descendants, and all processes that inherited its variable `SCHEDULED_EVENTS_COMMAND_ID`, even if they have another session or
@@ -14,11 +16,14 @@
 //! them all.
 //!
 //! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input
-//! and output, `keeper` the thread that starts a command whose own thread the system refused, `register` what a restart must
-//! know about running commands, `tree` a process with all that it starts, and `words` the words of a command line. The watcher starts no
+//! and output, `excerpt` which part of the output is reported, `keeper` the thread that starts a command whose own thread the system refused, `register` what a restart must
+//! know about running commands, `first_process` what the first process of a container does, `tree` a process with all that it starts, and `words` the words of a command line. The watcher starts no
 //! command: its host does, for `scheduled-events watch` that of `cli/src/watch/host.rs`.
 
 mod control;
+mod excerpt;
+#[cfg(unix)]
+mod first_process;
 mod keeper;
 mod pipes;
 mod process;
@@ -37,6 +42,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use control::{CommandEvent, CommandOutcome, RunningCommand, end_all, log_refused};
+#[cfg(unix)]
+pub use first_process::{is_first_process, run_as_first_process};
 pub use keeper::reserve_thread;
 pub use register::{register_commands, register_with};
 pub use tree::{ProcessTree, is_temporary_spawn_error};

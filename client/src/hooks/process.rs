@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::control::{CommandEvent, CommandOutcome, End, RunningCommand};
+use super::excerpt::Excerpt;
 use super::pipes::Pipes;
 use super::register::Registered;
 use crate::failure_log::FailureLog;
@@ -42,6 +43,7 @@ pub(super) struct Task {
     mark: String,
     control: RunningCommand,
     report: Report,
+    output: Excerpt,
     /// Until when starting is tried if the command has no deadline.
     start_by: Instant,
 }
@@ -62,6 +64,7 @@ impl Task {
             mark,
             control,
             report,
+            output: Excerpt::default(),
             start_by: Instant::now() + COMMAND_TIME,
         }
     }
@@ -82,6 +85,7 @@ impl Task {
         pipes.is_open().then(|| OpenPipes {
             pipes,
             report: self.report,
+            output: self.output,
         })
     }
 
@@ -154,12 +158,17 @@ impl Task {
         tree: &mut CommandTree,
         pipes: &mut Pipes,
     ) -> CommandOutcome {
-        let on_line = |line| self.report(CommandEvent::Line(line));
+        let on_line = |line| {
+            self.output
+                .add(line, |line| self.report(CommandEvent::Line(line)));
+        };
         let outcome = self.wait(child, tree, pipes, &on_line);
         let deadline = Instant::now() + OUTPUT_GRACE;
         while pipes.is_open() && Instant::now() < deadline {
             pipes.serve(Duration::from_millis(2), &on_line);
         }
+        self.output
+            .end(|line| self.report(CommandEvent::Line(line)));
         outcome
     }
 
@@ -233,14 +242,19 @@ impl Task {
 pub(super) struct OpenPipes {
     pipes: Pipes,
     report: Report,
+    output: Excerpt,
 }
 
 impl OpenPipes {
     /// Reports what was written, without waiting. Returns whether the pipes are still open.
     pub(super) fn read(&mut self) -> bool {
-        self.pipes.serve(Duration::ZERO, &|line| {
-            report(&self.report, CommandEvent::Line(line));
-        });
+        let on_line = |line| report(&self.report, CommandEvent::Line(line));
+        let output = &self.output;
+        self.pipes
+            .serve(Duration::ZERO, &|line| output.add(line, on_line));
+        if !self.pipes.is_open() {
+            output.end(on_line);
+        }
         self.pipes.is_open()
     }
 }

@@ -187,7 +187,7 @@ fn much_input_and_output_and_long_lines_pass_through() {
         ..EventRecord::default()
     };
     let steps = [
-        "much 300000".to_owned(),
+        "much 120000".to_owned(),
         format!("input-size {}", size.display()),
     ];
     let (_running, events) = start(&helper(&steps), &event, None);
@@ -206,7 +206,7 @@ fn much_input_and_output_and_long_lines_pass_through() {
     let whole = serde_json::to_vec(&event).unwrap().len();
     assert_eq!(
         (copied, std::fs::read_to_string(size).unwrap()),
-        (300_000, whole.to_string())
+        (120_000, whole.to_string())
     );
     std::fs::remove_dir_all(folder).unwrap();
 }

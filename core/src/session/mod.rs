@@ -448,6 +448,31 @@ impl<const N: usize> Session<N> {
         self.machine.due_since
     }
 
+    /// Records that this machine is out of service, as is known without a snapshot: it is recovered once an event of it has ended
+    /// and nothing keeps it out. If it is out of service already, nothing changes.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// session.set_out_of_service(now); // the snapshot that says so is damaged
+    /// let mut poll = |body, now| {
+    ///     while !matches!(session.take_step(now), Step::Get { .. }) {}
+    ///     session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// };
+    /// poll(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#, now);
+    /// poll(br#"{"Events":[]}"#, now.plus(1000));
+    /// let now = now.plus(1000);
+    /// while !matches!(session.take_step(now), Step::Recover { own: true, .. }) {}
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
+    pub fn set_out_of_service(&mut self, now: UnixMillis) {
+        if !self.machine.is_due() {
+            self.machine.require(now);
+        }
+    }
+
     /// Since when this machine is in service: since its last recovery. `None` if it is out of service, and if it never was, so
     /// that this is not known.
     pub const fn in_service_since(&self) -> Option<UnixMillis> {

@@ -23,7 +23,7 @@ pub fn exit<T: Parser>(
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match command(parsed) {
+    let code = match command(parsed) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -31,7 +31,9 @@ pub fn exit<T: Parser>(
             }
             ExitCode::from(failure.exit_code)
         }
-    }
+    };
+    log::flush_on_exit();
+    code
 }
 
 /// Prints the manual page of a command.
@@ -44,6 +46,16 @@ pub fn manual(command: clap::Command, source: &str) -> Result<(), Failure> {
     man.render(&mut page)
         .map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
     print(&String::from_utf8_lossy(&page))
+}
+
+/// Runs a daemon as [`block_on`] does. A log whose reader hangs does not hold it up.
+///
+/// # Errors
+/// The system refuses what a runtime needs, or a thread.
+pub fn serve<T>(daemon: impl Future<Output = T>) -> Result<T, Failure> {
+    let started = log::start_writer();
+    started.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
+    block_on(daemon)
 }
 
 /// Runs a future, and what it spawns, on this thread until it has ended.

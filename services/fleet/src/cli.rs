@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::output::print_findings;
-use scheduled_events_common::program::{block_on, exit, manual};
+use scheduled_events_common::program::{block_on, exit, manual, serve};
 use scheduled_events_gate::cli::{
     ask, check as check_gate, delete_register, free, probe, run as run_daemon, status,
 };
@@ -182,7 +182,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
             return print_findings(&results.map_err(Failure::refused)?, *json)
                 .map(|()| ExitCode::SUCCESS);
         }
-        return block_on(scheduled_events_relay::run(&file))?
+        return serve(scheduled_events_relay::run(&file))?
             .map(|()| ExitCode::SUCCESS)
             .map_err(Failure::refused);
     }
@@ -198,7 +198,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
             let (config, name) = (Config { gate, node }, arguments.node.as_deref());
             block_on(check(&config, *part, name, *json))?
         }
-        Command::Run => block_on(run_daemon(gate))?,
+        Command::Run => serve(run_daemon(gate))?,
         Command::Status { json } => block_on(status(&gate, *json))?,
         Command::Free { machine, force } => {
             block_on(free(&gate, &Name::from(machine.as_str()), *force))?
@@ -209,7 +209,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
             node: arguments,
             if_over,
         } => block_on(uncordon::run(&node, arguments.node.as_deref(), *if_over))?,
-        Command::Announce(arguments) => block_on(announce::run(&node, arguments.node.as_deref()))?,
+        Command::Announce(arguments) => serve(announce::run(&node, arguments.node.as_deref()))?,
         Command::Relay { .. } | Command::Man => Ok(()),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -30,8 +30,8 @@ const CHANGE_TIME: Duration = Duration::from_millis(4);
 const DOCUMENTS_AGREE_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long after a decision that is void somebody may still post because of it: a yes is followed
-/// by a poll, and a POST by its time-outs.
-pub(crate) const POST_TIME: Duration = Duration::from_secs(15);
+/// by a poll, and a POST by its time-outs. The hub's way to its POST is bounded by it.
+pub const POST_TIME: Duration = Duration::from_secs(15);
 
 /// The longest pause before a write to a register that other machines write, too. A question is
 /// answered within eight seconds.

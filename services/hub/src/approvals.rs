@@ -2,6 +2,9 @@
 //!
 //! A message is news, and Resource Graph is the record: before an approval, the event's row is asked
 //! for once. What it says is passed on, and withdraws the approval if the event is another one.
+//!
+//! A gate's yes holds for [`YES_TIME`]. All waiting on the way to the request, and the request
+//! itself, end with it; the gate is then asked again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,13 +15,21 @@ use azure_core::credentials::Secret;
 use scheduled_events::record::event_key;
 use scheduled_events_common::log;
 use scheduled_events_core::UnixMillis;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, sleep};
+use scheduled_events_gate::driver::POST_TIME;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::azure::arm::{Arm, ArmError, Detail, Refusal, approval};
 use crate::confirm::{Confirmations, Confirmed};
 use crate::notice::{EventKey, key_of};
 use crate::store::Store;
+
+/// How long after the question to which the gate answered yes an approval may be in progress. The
+/// gate lets no machine prepare again before [`POST_TIME`]; a request that is ended may still arrive.
+pub const YES_TIME: Duration = POST_TIME.saturating_sub(Duration::from_secs(1));
+
+/// How much of that is kept for the request, which does without its event's row then.
+const REQUEST_LEFT: Duration = Duration::from_secs(5);
 
 /// How long the first approval of a resource waits for others.
 const GATHER: Duration = Duration::from_millis(20);
@@ -35,8 +46,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// An event whose approval was not sent yet.
 struct Due {
+    /// It is sent only with the row that was asked for under this number.
+    number: u64,
     event_id: String,
     key: String,
+    /// When the gate's yes ends.
+    until: Instant,
     /// The machines that wait for the answer: machines of one event may approve it together.
     waiting: Vec<Answer>,
 }
@@ -49,6 +64,7 @@ pub struct Approvals {
     store: Rc<Store>,
     /// By resource.
     due: RefCell<HashMap<String, Vec<Due>>>,
+    next: Cell<u64>,
     requests: Semaphore,
     /// Asks for the rows of events.
     pub confirmations: Rc<Confirmations>,
@@ -66,6 +82,7 @@ impl Approvals {
             arm,
             store,
             due,
+            next: Cell::default(),
             requests,
             confirmations: Rc::default(),
             paused: RefCell::default(),
@@ -79,7 +96,7 @@ impl Approvals {
     }
 
     /// Queues the approval of an event of a resource at once: [`Self::withdraw`] finds it before
-    /// the answer is awaited.
+    /// the answer is awaited. `until` is the end of the gate's yes.
     ///
     /// # Errors
     /// Why it may not be approved. A request without an answer may have arrived.
@@ -87,6 +104,7 @@ impl Approvals {
         self: &Rc<Self>,
         resource_id: &str,
         event_id: &str,
+        until: Instant,
     ) -> impl Future<Output = Result<(), ArmError>> + use<> {
         let (sender, answer) = oneshot::channel();
         // An invalid approval would prevent the others in the same list.
@@ -94,13 +112,17 @@ impl Approvals {
         let resource_id = resource_id.to_ascii_lowercase();
         let is_first = invalid.is_none() && {
             let mut due = self.due.borrow_mut();
+            // The list is there until its sender ends.
+            let is_first = !due.contains_key(&resource_id);
             let list = due.entry(resource_id.clone()).or_default();
-            let (is_first, key) = (list.is_empty(), event_key(event_id));
+            let key = event_key(event_id);
             match list.iter_mut().find(|due| due.key == key) {
                 Some(due) => due.waiting.push(sender),
                 None => list.push(Due {
+                    number: self.next.replace(self.next.get() + 1),
                     event_id: event_id.to_owned(),
                     key,
+                    until,
                     waiting: vec![sender],
                 }),
             }
@@ -136,12 +158,13 @@ impl Approvals {
         token: &Secret,
         resource_id: &str,
         ids: &[&str],
+        until: Instant,
     ) -> Result<(), ArmError> {
         if !self.store.has_turn() {
             return Err(ArmError::NotActive);
         }
         self.sent.set(self.sent.get() + 1);
-        let result = self.arm.acknowledge(token, resource_id, ids).await;
+        let result = self.arm.acknowledge(token, resource_id, ids, until).await;
         if let Err(error) = &result
             && let Some(pause) = error.pause()
         {
@@ -162,35 +185,68 @@ impl Approvals {
         Some(error.clone().with_pause(left))
     }
 
+    /// When the first of the gate's answers ends on which the approvals of a resource rely; `None` if
+    /// none is due.
+    fn first_end(&self, resource_id: &str) -> Option<Instant> {
+        let due = self.due.borrow();
+        due.get(resource_id)?.iter().map(|due| due.until).min()
+    }
+
     /// Asks for the rows of the events of a resource that are due, as many as one request approves.
-    async fn confirm(&self, resource_id: &str) -> HashMap<String, Confirmed> {
-        let keys: Vec<String> = match self.due.borrow().get(resource_id) {
-            Some(list) => list.iter().take(LIST_MAX).map(|due| due.key.clone()),
-            None => return HashMap::new(),
-        }
-        .collect();
-        let ask = |key: String| {
-            let (all, event) = (self.confirmations.clone(), EventKey::new(resource_id, &key));
+    /// Returns the answers by the numbers of the approvals, those that have come until then.
+    async fn confirm(&self, resource_id: &str, until: Instant) -> HashMap<u64, Confirmed> {
+        let ask = |due: &Due| {
+            let (all, event) = (
+                self.confirmations.clone(),
+                EventKey::new(resource_id, &due.key),
+            );
             let answer = tokio::task::spawn_local(async move { all.confirm(event).await });
-            (key, answer)
+            (due.number, answer)
+        };
+        let questions: Vec<_> = match self.due.borrow().get(resource_id) {
+            Some(list) => list.iter().take(LIST_MAX).map(ask).collect(),
+            None => Vec::new(),
         };
         let mut confirmed = HashMap::new();
-        for (key, answer) in keys.into_iter().map(ask).collect::<Vec<_>>() {
-            confirmed.insert(key, answer.await.unwrap_or(Confirmed::Unanswered(None)));
+        for (number, answer) in questions {
+            let answer = timeout_at(until, answer).await;
+            let answer = answer.ok().and_then(Result::ok);
+            confirmed.insert(number, answer.unwrap_or(Confirmed::Unanswered(None)));
         }
         confirmed
     }
 
-    /// Takes the approvals of a resource that are due still, of these events. Those whose row cannot
-    /// be read are refused.
-    fn take(&self, resource_id: &str, confirmed: &HashMap<String, Confirmed>) -> Vec<Due> {
+    /// A token and a permit for a request. A token that comes too late serves the next approval.
+    async fn access(&self) -> (Result<Secret, ArmError>, Option<SemaphorePermit<'_>>) {
+        let arm = self.arm.clone();
+        let access = tokio::task::spawn_local(async move { arm.access().await });
+        // The task does not panic, and the semaphore is never closed.
+        let access = access.await.unwrap_or(Err(ArmError::Late));
+        (access, self.requests.acquire().await.ok())
+    }
+
+    /// Refuses the approvals of a resource whose time is over.
+    fn refuse_late(&self, resource_id: &str) {
+        let (mut due, now) = (self.due.borrow_mut(), Instant::now());
+        let late = due
+            .get_mut(resource_id)
+            .into_iter()
+            .flat_map(|list| list.extract_if(.., |due| due.until <= now));
+        for sender in late.flat_map(|due| due.waiting) {
+            let _ = sender.send(Err(ArmError::Late));
+        }
+    }
+
+    /// Takes these approvals of a resource, as far as they are due still. Those whose row cannot be
+    /// read are refused.
+    fn take(&self, resource_id: &str, confirmed: &HashMap<u64, Confirmed>) -> Vec<Due> {
         let mut due = self.due.borrow_mut();
         let Some(list) = due.get_mut(resource_id) else {
             return Vec::new();
         };
-        let taken = list.extract_if(.., |due| confirmed.contains_key(&due.key));
-        let (unreadable, batch): (Vec<_>, Vec<_>) =
-            taken.partition(|due| matches!(confirmed.get(&due.key), Some(Confirmed::Unreadable)));
+        let taken = list.extract_if(.., |due| confirmed.contains_key(&due.number));
+        let (unreadable, batch): (Vec<_>, Vec<_>) = taken
+            .partition(|due| matches!(confirmed.get(&due.number), Some(Confirmed::Unreadable)));
         for sender in unreadable.into_iter().flat_map(|due| due.waiting) {
             let _ = sender.send(Err(ArmError::NotUnderstood {
                 answer: "has a row that cannot be read, which may be this event's",
@@ -204,23 +260,24 @@ impl Approvals {
     /// request, since events change.
     async fn send(self: Rc<Self>, resource_id: String) {
         sleep(GATHER).await;
-        // The semaphore is never closed.
-        let _permit = self.requests.acquire().await;
-        loop {
-            let confirmed = self.confirm(&resource_id).await;
-            if confirmed.is_empty() {
-                self.due.borrow_mut().remove(&resource_id);
-                return;
-            }
-            let access = self.arm.access().await;
-            let batch = self.take(&resource_id, &confirmed);
-            if batch.is_empty() {
+        while let Some(until) = self.first_end(&resource_id) {
+            let confirmed = {
+                let until = until.checked_sub(REQUEST_LEFT).unwrap_or(until);
+                self.confirm(&resource_id, until).await
+            };
+            let access = timeout_at(until, self.access()).await;
+            self.refuse_late(&resource_id);
+            let Ok((access, _permit)) = access else {
                 continue;
-            }
+            };
+            let batch = self.take(&resource_id, &confirmed);
+            let Some(until) = batch.iter().map(|due| due.until).min() else {
+                continue;
+            };
             let ids: Vec<&str> = batch.iter().map(|due| due.event_id.as_str()).collect();
             let result = match (access, self.refused_for_now()) {
                 (Err(error), _) | (Ok(_), Some(error)) => Err(error),
-                (Ok(token), None) => self.acknowledge(&token, &resource_id, &ids).await,
+                (Ok(token), None) => self.acknowledge(&token, &resource_id, &ids, until).await,
             };
             // Some may have been approved: those that the answer does not name.
             let in_part = result
@@ -229,6 +286,7 @@ impl Approvals {
                 .and_then(ArmError::refusal)
                 .filter(|refusal| refusal.is_in_part(&ids));
             for Due {
+                number,
                 event_id: id,
                 waiting,
                 ..
@@ -256,13 +314,14 @@ impl Approvals {
                     None => result.clone(),
                 };
                 if result.is_ok() {
-                    log_unconfirmed(&id, confirmed.get(&event_key(&id)));
+                    log_unconfirmed(&id, confirmed.get(&number));
                 }
                 for sender in waiting {
                     let _ = sender.send(result.clone());
                 }
             }
         }
+        self.due.borrow_mut().remove(&resource_id);
     }
 }
 
@@ -300,6 +359,11 @@ mod tests {
     const ID: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
     const APPROVED: &str =
         "HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n{\"value\": \"Successfully Approved\"}";
+
+    /// The end of a yes that was given just now.
+    fn soon() -> Instant {
+        Instant::now() + YES_TIME
+    }
 
     /// Runs work with a service that gives this answer to each request, and returns the paths of
     /// the requests.
@@ -351,8 +415,8 @@ mod tests {
         let (done, paths) = with_service(APPROVED, async |approvals| {
             let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
             let both = tokio::join!(
-                approvals.approve(SET, ID),
-                approvals.approve(&upper_set, &upper_id)
+                approvals.approve(SET, ID, soon()),
+                approvals.approve(&upper_set, &upper_id, soon())
             );
             (both, approvals.sent.get())
         });
@@ -373,7 +437,8 @@ mod tests {
             let mut refused = Vec::new();
             for event in 0..3 {
                 let id = ID.replace("c7061bac", &format!("c706000{event}"));
-                refused.push(approvals.approve(SET, &id).await.expect_err("a refusal"));
+                let refusal = approvals.approve(SET, &id, soon()).await;
+                refused.push(refusal.expect_err("a refusal"));
             }
             assert!(begin.elapsed() < Duration::from_secs(5), "it waited");
             refused
@@ -399,7 +464,7 @@ mod tests {
         issuer.valid.store(-1, Ordering::Relaxed);
         let answer = APPROVED;
         let (done, paths) = with_identity(issuer.identity(), answer, async |approvals| {
-            approvals.approve(SET, ID).await
+            approvals.approve(SET, ID, soon()).await
         });
         let done = (done, paths.len(), issuer.count());
         assert!(matches!(done, (Ok(()), 1, 1)), "{done:?}");
@@ -408,7 +473,10 @@ mod tests {
     #[test]
     fn an_id_that_is_none_keeps_no_other_from_being_sent() {
         let (done, paths) = with_service(APPROVED, async |approvals| {
-            tokio::join!(approvals.approve(SET, "nobody"), approvals.approve(SET, ID))
+            tokio::join!(
+                approvals.approve(SET, "nobody", soon()),
+                approvals.approve(SET, ID, soon())
+            )
         });
         assert!(done.0.is_err() && done.1.is_ok(), "{done:?}");
         assert_eq!(paths.len(), 1, "{paths:?}");
@@ -419,12 +487,12 @@ mod tests {
         let (done, paths) = with_service(APPROVED, async |approvals| {
             let other = ID.replace("c7061bac", "c7061bad");
             let (withdrawn, kept) = (
-                approvals.approve(SET, &ID.to_uppercase()),
-                approvals.approve(SET, &other),
+                approvals.approve(SET, &ID.to_uppercase(), soon()),
+                approvals.approve(SET, &other, soon()),
             );
             approvals.withdraw(&EventKey::new(SET, ID));
             let done = (withdrawn.await.is_err(), kept.await);
-            let last = approvals.approve(SET, ID);
+            let last = approvals.approve(SET, ID, soon());
             approvals.withdraw_all();
             assert!(last.await.is_err());
             done
@@ -434,5 +502,92 @@ mod tests {
             paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bad"),
             "{paths:?}"
         );
+    }
+
+    /// Nothing on the way to a request outlasts the gate's yes.
+    #[test]
+    fn what_waits_for_a_token_for_too_long_is_not_sent() {
+        let issuer = Issuer::new();
+        issuer.hangs.store(true, Ordering::Relaxed);
+        let (done, paths) = with_identity(issuer.identity(), APPROVED, async |approvals| {
+            let begin = Instant::now();
+            let until = begin + Duration::from_millis(300);
+            (approvals.approve(SET, ID, until).await, begin.elapsed())
+        });
+        assert!(matches!(done.0, Err(ArmError::Late)), "{done:?}");
+        assert!(
+            done.1 < Duration::from_secs(5) && paths.is_empty(),
+            "{done:?} {paths:?}"
+        );
+    }
+
+    #[test]
+    fn requests_without_an_answer_end_with_their_yes_and_hold_up_others_no_longer() {
+        let (done, paths) = with_service("", async |approvals| {
+            let begin = Instant::now();
+            let others: Vec<_> = (0..REQUESTS_AT_ONCE)
+                .map(|number| {
+                    let set = format!("{SET}{number}");
+                    let until = begin + Duration::from_secs(2);
+                    tokio::task::spawn_local(approvals.approve(&set, ID, until))
+                })
+                .collect();
+            sleep(Duration::from_millis(200)).await;
+            let until = Instant::now() + Duration::from_millis(300);
+            let late = (approvals.approve(SET, ID, until).await, begin.elapsed());
+            let mut unanswered = Vec::new();
+            for other in others {
+                unanswered.push(other.await.expect("no panic"));
+            }
+            (late, unanswered, begin.elapsed())
+        });
+        let (late, unanswered, all) = done;
+        assert!(
+            matches!(late, (Err(ArmError::Late), after) if after < Duration::from_millis(1500)),
+            "{late:?}"
+        );
+        let is_silent =
+            |done: &Result<(), ArmError>| matches!(done, Err(ArmError::Unreachable { .. }));
+        assert!(unanswered.iter().all(is_silent), "{unanswered:?}");
+        assert!(all < Duration::from_secs(10), "{all:?}");
+        assert_eq!(paths.len(), REQUESTS_AT_ONCE, "{paths:?}");
+    }
+
+    /// The row that was asked for before the event changed does not confirm the approval after that.
+    #[test]
+    fn an_approval_is_sent_only_with_a_row_that_was_asked_for_after_it() {
+        let (done, paths) = with_service(APPROVED, async |approvals| {
+            let (answers, questions) = (
+                Arc::<tokio::sync::Semaphore>::new(Semaphore::new(0)),
+                Rc::<Cell<u32>>::default(),
+            );
+            let (gate, asked) = (answers.clone(), questions.clone());
+            approvals.confirmations.ask_by(Box::new(move |ids| {
+                asked.set(asked.get() + 1);
+                let gate = gate.clone();
+                Box::pin(async move {
+                    gate.acquire().await.expect("not closed").forget();
+                    let events = ids.iter().map(|id| EventKey::new(SET, id)).collect();
+                    Ok(crate::confirm::Rows {
+                        events,
+                        has_unreadable: false,
+                    })
+                })
+            }));
+            let before = approvals.approve(SET, ID, soon());
+            while questions.get() == 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            approvals.withdraw(&EventKey::new(SET, ID));
+            let after = approvals.approve(SET, ID, soon());
+            answers.add_permits(1);
+            assert!(matches!(before.await, Err(ArmError::Withdrawn)));
+            sleep(Duration::from_millis(300)).await;
+            let sent_early = approvals.sent.get();
+            answers.add_permits(1);
+            (sent_early, after.await, questions.get())
+        });
+        assert!(matches!(done, (0, Ok(()), 2)), "{done:?}");
+        assert_eq!(paths.len(), 1, "{paths:?}");
     }
 }

@@ -321,6 +321,13 @@ pub fn ended(message: &str, event: &EventKey) -> Notices {
     notices
 }
 
+/// A message, as it would be if the event had started and were not over.
+pub fn started(message: &str, event: &EventKey) -> String {
+    with_members(message, &event.id, |members| {
+        members.insert("EventStatus".into(), "Started".into());
+    })
+}
+
 /// A message in which the members of the event with this key are changed, wherever they are.
 fn with_members(
     message: &str,

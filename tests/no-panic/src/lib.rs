@@ -652,6 +652,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     let now = UnixMillis(number);
     session.set_time_of_day_ahead(black_box(number));
     reach((session.repeat_version(), session.advice_unseen_since()));
+    session.set_out_of_service(now);
     session.repeat_answered();
     for _ in 0..black_box(9) {
         match session.take_step(now) {

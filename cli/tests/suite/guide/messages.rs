@@ -190,7 +190,7 @@ fn messages() -> BTreeMap<String, String> {
         );
     }
     let mut found = BTreeMap::new();
-    let mut folders = ["client/src", "replay/src", "cli/src"]
+    let mut folders = ["client/src", "replay/src", "cli/src", "cli/text/src"]
         .map(str::to_owned)
         .to_vec();
     while let Some(folder) = folders.pop() {

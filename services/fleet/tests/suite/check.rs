@@ -211,12 +211,15 @@ fn a_daemon_of_another_version_is_to_be_restarted() {
     report.expect("store", "ok", &[]);
     assert_eq!(report.code, 0);
     let report = answers(json!({
-        "version": "0.0.1", "machine": "web_0", "runs_for": 11_520, "problems": [], "findings": [], "later": 1
+        "version": "0.0.1", "machine": "web_0", "runs_for": 11_520, "problems": ["no slot is freed"], "findings": [], "later": 1
     }));
     report.expect(
         "daemon",
         "warn",
-        &["version 0.0.1 runs for 3 h 12 min as web_0, and this program has version "],
+        &[
+            "version 0.0.1 runs for 3 h 12 min as web_0, and this program has version ",
+            "; no slot is freed",
+        ],
     );
     assert!(report.line("daemon").todo.contains("restart"));
     // Something else listens there.

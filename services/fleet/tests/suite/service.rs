@@ -1,5 +1,6 @@
 //! The daemon as a service: its reports to systemd, a socket that systemd passes, and its counters.
 
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::Command;
@@ -27,6 +28,22 @@ impl Notifications {
             Some(self.next()).filter(|text| text.contains(part))
         })
     }
+}
+
+/// As when the log driver of a container hangs.
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_answer() {
+    let fleet = Fleet::new("");
+    let mut gate = fleet.start("web_1", None);
+    gate.daemon = None;
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&[b'\n'; 65536]).expect("it fits");
+    gate.start_daemon_with(|command| {
+        command.stderr(writer);
+    });
+    gate.wait_for_yes("prepare", &event("e1", "Reboot", &["web_1"]));
+    drop(gate);
+    drop(reader);
 }
 
 #[test]

@@ -96,25 +96,26 @@ fn daemon(reply: &CheckReply) -> Finding<String> {
         findings: _,
     } = reply;
     let check = "daemon".to_owned();
-    let found = format!(
+    let mut found = format!(
         "version {version} runs for {} as {machine}",
         duration(*runs_for)
     );
     let own = env!("CARGO_PKG_VERSION");
-    if version != own {
-        let found = format!("{found}, and this program has version {own}");
-        let advice = "restart it: systemctl restart scheduled-events-fleet";
-        return Finding::warn(check, found, advice);
+    let is_current = version == own;
+    if !is_current {
+        found = format!("{found}, and this program has version {own}");
     }
-    if problems.is_empty() {
+    let parts: Vec<_> = std::iter::once(&found).chain(problems).cloned().collect();
+    let found = parts.join("; ");
+    if is_current && problems.is_empty() {
         return Finding::ok(check, found);
     }
-    let found = format!("{found}; {}", problems.join("; "));
-    Finding::warn(
-        check,
-        found,
-        "see the part of the fleet in docs/run/troubleshooting.md",
-    )
+    let advice = if is_current {
+        "see the part of the fleet in docs/run/troubleshooting.md"
+    } else {
+        "restart it: systemctl restart scheduled-events-fleet"
+    };
+    Finding::warn(check, found, advice)
 }
 
 /// The checks of the daemon, by this process.

@@ -13,6 +13,8 @@ use super::problems::Subject;
 use super::{ANSWER_TIME, AnswerError, Daemon};
 use crate::config::{GroupConfig, Limit};
 use crate::engine::{EngineError, StoreTime};
+use crate::event::Event;
+use crate::group::shares;
 use crate::members::{Member, Presence};
 
 impl Daemon {
@@ -132,16 +134,17 @@ impl Daemon {
         }
         own.into_iter()
             .map(|group| {
-                let of_group = |silent| -> Vec<Name> {
-                    members
-                        .iter()
-                        .filter(|member| group.has(&member.name))
-                        .filter(|member| (member.presence != Presence::Beating) == silent)
-                        .map(|member| member.name.clone())
-                        .collect()
-                };
-                let (beating, silent) = (of_group(false), of_group(true));
-                let found = in_words(group, machine, beating.len() + silent.len());
+                let of_group = members
+                    .iter()
+                    .filter(|member| group.has(&member.name) && member.presence != Presence::Gone);
+                let found = in_words(group, machine, of_group.count());
+                // As for an event of this machine: in its zone, if the group has zones.
+                let event = Event::new("", "", [machine.clone()].into());
+                let shares = shares(std::slice::from_ref(group), &event, Some(members));
+                let silent: Vec<Name> = shares
+                    .into_iter()
+                    .flat_map(|(_, health)| health.silent)
+                    .collect();
                 if silent.is_empty() {
                     return Finding::ok(check(), found);
                 }

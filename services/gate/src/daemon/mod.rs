@@ -23,7 +23,7 @@ mod tests;
 mod upkeep;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -58,7 +58,7 @@ use problems::{Problems, Subject};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 use scheduled_events_common::supervision::Supervisor;
-use upkeep::{Slots, Upkeep};
+use upkeep::{Slots, Upkeep, is_of};
 
 /// How long an answer may take: `ask` must pass it on before the watcher stops waiting.
 const ANSWER_TIME: Duration = Duration::from_secs(GATE_TIME.as_secs() - 2);
@@ -405,7 +405,8 @@ impl Daemon {
         {
             return Ok(false);
         }
-        let keys: Vec<_> = self.events.borrow().keys().cloned().collect();
+        let mut keys: BTreeSet<_> = self.events.borrow().keys().cloned().collect();
+        keys.extend(self.past_events().await?);
         for key in keys {
             // A register that cannot be read stays.
             let Some(found) = self.engine.read(&key).await? else {
@@ -419,6 +420,22 @@ impl Daemon {
             }
         }
         Ok(true)
+    }
+
+    /// The registers of events that are over, and that an earlier process was asked about.
+    async fn past_events(&self) -> Result<Vec<String>, EngineError> {
+        let past: HashSet<_> = {
+            let (history, events) = (self.history.borrow(), self.events.borrow());
+            let is_known = |id: &str| events.values().any(|pending| pending.event_id == id);
+            let past = history.over_for(Duration::ZERO);
+            past.filter(|id| !is_known(id)).map(events_prefix).collect()
+        };
+        if past.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = self.engine.list("events/").await?.into_iter();
+        let keys = all.map(|(key, _)| key);
+        Ok(keys.filter(|key| is_of(key, &past)).collect())
     }
 
     async fn is_any_member(&self, machines: &BTreeSet<Name>) -> Result<bool, EngineError> {

@@ -520,9 +520,7 @@ impl Daemon {
             let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else {
                 continue;
             };
-            let is_past = key
-                .rfind('/')
-                .is_some_and(|end| past.contains(&key[..=end]));
+            let is_past = is_of(&key, &past);
             let is_abandoned = members.as_deref().is_some_and(|members| {
                 let is_there = |name: &Name| {
                     members
@@ -558,4 +556,10 @@ impl Daemon {
         }
         Ok(())
     }
+}
+
+/// Whether the register with this key is of an event with one of these [prefixes](events_prefix).
+pub(super) fn is_of(key: &str, events: &HashSet<String>) -> bool {
+    key.rfind('/')
+        .is_some_and(|end| events.contains(&key[..=end]))
 }

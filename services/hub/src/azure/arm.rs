@@ -17,6 +17,7 @@ use scheduled_events_core::{
     BufferTooSmall, ResourceId, ResourceIdError, Text, UnixMillis, UnixSeconds,
 };
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::identity::{Identity, IdentityError};
 use super::transport::{self, REQUEST_TIME, client};
@@ -85,6 +86,8 @@ pub enum ArmError {
     Invalid(ApprovalError),
     /// The approval was not sent: its event has changed, or this hub stops.
     Withdrawn,
+    /// The approval was not sent: the gate's yes is too old.
+    Late,
     /// The approval was not sent: another hub may have taken over.
     NotActive,
     /// There is no token for the request.
@@ -230,6 +233,9 @@ impl fmt::Display for ArmError {
         match self {
             Self::Invalid(error) => error.fmt(f),
             Self::Withdrawn => f.write_str("what was decided before no longer counts"),
+            Self::Late => f.write_str(
+                "it could not be sent soon after the gate's yes, and the gate is asked again",
+            ),
             Self::NotActive => f.write_str("another hub may have taken over"),
             Self::NoToken(error) => error.fmt(f),
             Self::Unreachable { place, error } => write!(f, "{place} does not answer: {error}"),
@@ -269,9 +275,11 @@ impl Error for ArmError {
             Self::NoToken(error) => error.source(),
             Self::Unreachable { error, .. } => Some(&**error),
             Self::NotUnderstood { error, .. } => error.as_ref().map(|error| &**error as _),
-            Self::Withdrawn | Self::NotActive | Self::UnknownApproval { .. } | Self::Refused(_) => {
-                None
-            }
+            Self::Withdrawn
+            | Self::Late
+            | Self::NotActive
+            | Self::UnknownApproval { .. }
+            | Self::Refused(_) => None,
         }
     }
 }
@@ -327,7 +335,7 @@ impl Arm {
     }
 
     /// Approves events of a resource, for all machines that they affect. The token is the one of
-    /// [`Self::access`].
+    /// [`Self::access`]. The request ends at `until`, if it has no answer before.
     ///
     /// # Errors
     /// The refusal. Some of several events may have been approved.
@@ -336,9 +344,12 @@ impl Arm {
         token: &Secret,
         resource_id: &str,
         event_ids: &[&str],
+        until: Instant,
     ) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::Invalid)?;
-        let (status, answer) = self.send_with(token, Method::POST, &path, body).await?;
+        let (status, answer) = self
+            .send_with(token, Method::POST, &path, body, until)
+            .await?;
         if status == StatusCode::OK && is_approval(&answer) {
             return Ok(());
         }
@@ -378,7 +389,8 @@ impl Arm {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Vec<u8>, ArmError> {
-        self.send_with(&self.access().await?, method, path, body)
+        let token = self.access().await?;
+        self.send_with(&token, method, path, body, Instant::now() + REQUEST_TIME)
             .await
             .map(|(_, body)| body)
     }
@@ -389,6 +401,7 @@ impl Arm {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
+        until: Instant,
     ) -> Result<(StatusCode, Vec<u8>), ArmError> {
         let base = self.base();
         let place = base.split("://").last().unwrap_or_default();
@@ -397,6 +410,8 @@ impl Arm {
             error: Arc::new(error),
         };
         let mut request = self.client.request(method, format!("{base}{path}"));
+        let left = until.saturating_duration_since(Instant::now());
+        request = request.timeout(left.min(REQUEST_TIME));
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.secret()));
         request = match body {
             Some(body) => request.header(CONTENT_TYPE, "application/json").body(body),

@@ -342,8 +342,8 @@ pub(crate) mod tests {
         requests: Mutex<Vec<(String, String)>>,
         /// How many seconds its tokens are valid.
         pub(crate) valid: AtomicI64,
-        /// Whether it leaves requests for Resource Manager without an answer.
-        hangs: AtomicBool,
+        /// Whether it leaves requests without an answer, other than those for storage.
+        pub(crate) hangs: AtomicBool,
         /// Whether it gives no tokens.
         pub(crate) refuses: AtomicBool,
     }
@@ -387,7 +387,7 @@ pub(crate) mod tests {
             let body: azure_core::Bytes = request.body().into();
             let body = String::from_utf8(body.to_vec()).expect("text");
             let url = request.url().to_string();
-            if self.hangs.load(Ordering::Relaxed) && url.contains("management") {
+            if self.hangs.load(Ordering::Relaxed) && !url.contains("storage") {
                 std::future::pending::<()>().await;
             }
             lock(&self.requests).push((url, body));

@@ -10,12 +10,13 @@ use scheduled_events::resource_name::Name;
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print;
 use scheduled_events_core::record::Printable;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::access::{Access, AccessArgs};
 use super::events::ask;
 use crate::azure::arm::{ArmError, approval};
 use crate::azure::graph::Events;
+use crate::azure::transport::REQUEST_TIME;
 use crate::notice::{Notice, Notices, key_of, subscription_of};
 
 /// How long Resource Graph may take to say what the events are.
@@ -70,7 +71,13 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     )?;
     confirm(&access, &resource_id, &ids, arguments.yes).await?;
     let approved = match access.arm.access().await {
-        Ok(token) => access.arm.acknowledge(&token, &resource_id, &ids).await,
+        Ok(token) => {
+            let until = Instant::now() + REQUEST_TIME;
+            access
+                .arm
+                .acknowledge(&token, &resource_id, &ids, until)
+                .await
+        }
         Err(error) => Err(error),
     };
     match approved {

@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use rustix::process::Signal;
+use scheduled_events::hooks::{is_first_process, run_as_first_process};
 use scheduled_events_common::failure::Failure;
-use scheduled_events_common::program::{block_on, exit, manual};
+use scheduled_events_common::program::{block_on, exit, manual, serve};
 
 use crate::config::{Config, DEFAULT_FILE};
 
@@ -66,9 +68,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let file = cli.config.as_deref();
         let configured = file.unwrap_or(Path::new(DEFAULT_FILE));
         match &cli.command {
+            Command::Run if is_first_process() => {
+                let code = run_as_first_process(&[Signal::INT, Signal::TERM].map(Signal::as_raw));
+                return code.map(ExitCode::from).map_err(|error| {
+                    Failure::refused(format!("cannot start another process: {error}"))
+                });
+            }
             Command::Run => {
                 let config = Config::load(configured).map_err(Failure::usage)?;
-                block_on(crate::run::run(config))?.map_err(|error| {
+                serve(crate::run::run(config))?.map_err(|error| {
                     if error.is_of_settings() {
                         Failure::usage(error)
                     } else {

@@ -20,7 +20,7 @@ use crate::azure::identity::Identity;
 use crate::config::Config;
 use crate::journal::Journal;
 use crate::metrics::Gauges;
-use crate::notice::read;
+use crate::notice::{read, with_notification};
 use crate::store::Store;
 use crate::store::tests::{replaced, slow, with_engine};
 
@@ -151,6 +151,25 @@ fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
             assert_eq!(missing(60).as_deref(), Some("1"));
         },
     );
+}
+
+/// Its rows are in no answer, and nothing but messages reports its end.
+#[test]
+fn a_message_ends_an_event_of_a_subscription_that_cannot_be_read_after_a_minute() {
+    with_dispatch(async |dispatch, _stopped| {
+        dispatch.set_refused([SUBSCRIPTION.to_owned()].into());
+        let message = |status: &str| Notices {
+            is_queued: true,
+            ..row("a", status)
+        };
+        dispatch.deliver(message("Scheduled")).wait().await;
+        drop(dispatch.deliver(message("Completed")));
+        let (begin, event) = (Instant::now(), [EventKey::new(MACHINE, "a")]);
+        for (seconds, is_open) in [(0, true), (30, true), (59, true), (60, false)] {
+            dispatch.doubts_answered(&event, &event, begin + Duration::from_secs(seconds));
+            assert_eq!(!dispatch.open_events().is_empty(), is_open, "{seconds}");
+        }
+    });
 }
 
 /// Its end was in a lost message, and in a history that Azure keeps only for days.
@@ -395,6 +414,118 @@ fn follow(
         killed.unwrap_or_else(|| fs::read_to_string(&audit).expect("an audit file")),
         is_killed,
     )
+}
+
+/// Another version of this program cannot use the session, and the event is over by then, or ends
+/// before anything is done about it.
+#[test]
+fn a_machine_that_is_out_is_put_back_although_its_session_cannot_be_used() {
+    for is_over in [false, true] {
+        put_back_without_a_session(is_over);
+    }
+}
+
+fn put_back_without_a_session(is_over: bool) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let count = Arc::<AtomicUsize>::default();
+    let control = approving(&count);
+    let id = "c7061bac-afdc-4513-b24b-aa5f13a16123";
+    let run = |work: &dyn Fn(Rc<Dispatch>) -> Reply<'static, ()>| {
+        let more = format!(
+            "management = \"{}\"\napprove = \"arm\"\nhooks = {{ prepare = \"true\", recover = \"true\" }}\n",
+            control.url()
+        );
+        let store = with_engine(folder.path(), Box::new(FolderEngine::new(folder.path())));
+        let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("a policy");
+        with_hub(
+            folder.path(),
+            &more,
+            policy,
+            store,
+            async |dispatch, _stopped| {
+                work(dispatch).await.expect("it works");
+            },
+        );
+    };
+    run(&|dispatch| {
+        let count = count.clone();
+        Box::pin(async move {
+            drop(dispatch.deliver(row(id, "Scheduled")));
+            while count.load(Ordering::SeqCst) == 0 {
+                sleep(Duration::from_millis(10)).await;
+            }
+            dispatch.shared.journal.finish();
+            Ok(())
+        })
+    });
+    fs::remove_file(folder.path().join("audit")).expect("removed");
+    run(&|dispatch| {
+        Box::pin(async move {
+            let mut kept = dispatch.shared.store.load().await?;
+            let saved = &mut kept[0].0;
+            saved.session = "damaged".into();
+            if is_over {
+                let event = &mut saved.events[0];
+                let notice = row(id, "Completed").notices.remove(0);
+                event.message = notice.message.to_string();
+                with_notification(&event.message, &notice.event_key(), |notification| {
+                    event.order.observe(notification)
+                });
+            }
+            dispatch.restore(kept);
+            if !is_over {
+                drop(dispatch.deliver(row(id, "Canceled")));
+            }
+            let begin = Instant::now();
+            while !dispatch.shared.machines.borrow().is_empty() && begin.elapsed() < PATIENCE {
+                sleep(Duration::from_millis(10)).await;
+            }
+            dispatch.shared.journal.finish();
+            Ok(())
+        })
+    });
+    let audit = fs::read_to_string(folder.path().join("audit")).expect("an audit file");
+    assert!(
+        audit.contains("\"record\":\"recover\""),
+        "{is_over}: {audit}"
+    );
+}
+
+/// A request ends after 20 s otherwise, when another machine may prepare again.
+#[test]
+fn an_approval_without_an_answer_ends_with_the_yes_of_the_gate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let silent = TestServer::start(|connection| {
+        let lines = BufReader::new(&**connection).lines();
+        lines.map_while(Result::ok).for_each(drop);
+    });
+    let more = format!("management = \"{}\"\napprove = \"arm\"\n", silent.url());
+    let store = with_engine(folder.path(), Box::new(FolderEngine::new(folder.path())));
+    let policy = Policy::new(&[Rule::new(Action::Approve)]).expect("a policy");
+    with_hub(
+        folder.path(),
+        &more,
+        policy,
+        store,
+        async |dispatch, _stopped| {
+            let begin = Instant::now();
+            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
+            let path = folder.path().join("audit");
+            let is_answered = || {
+                let audit = fs::read_to_string(&path).unwrap_or_default();
+                audit.contains("\"record\":\"approval\"")
+            };
+            while !is_answered() && begin.elapsed() < PATIENCE {
+                sleep(Duration::from_millis(50)).await;
+            }
+            let after = begin.elapsed();
+            assert!(
+                is_answered() && after < Duration::from_secs(17),
+                "{after:?}"
+            );
+            dispatch.shared.journal.finish();
+        },
+    );
 }
 
 /// A service that approves, and counts the approvals.

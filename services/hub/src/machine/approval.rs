@@ -5,7 +5,10 @@ use scheduled_events::session::with_approval;
 use scheduled_events_common::log;
 use scheduled_events_core::{Arrival, Cause, RequestOutcome, Response, UnixMillis};
 
+use tokio::time::Instant;
+
 use super::Machine;
+use crate::approvals::YES_TIME;
 use crate::azure::arm::ArmError;
 use crate::message::Message;
 use crate::store::StoreError;
@@ -42,8 +45,11 @@ impl Machine {
             let resource_id = known
                 .map(|known| known.resource_id.as_str())
                 .unwrap_or_default();
+            let yes_at = known.and_then(|known| known.yes_at);
+            // Each approval follows a yes. One that is not known is an old one.
+            let until = yes_at.map_or_else(Instant::now, |at| at + YES_TIME);
             let is_due = !self.approved.contains(&event_key(&id));
-            let answer = is_due.then(|| self.shared.approvals.approve(resource_id, &id));
+            let answer = is_due.then(|| self.shared.approvals.approve(resource_id, &id, until));
             (answer, id)
         });
         let (answers, sender): (Vec<_>, _) = (answers.collect(), self.sender.clone());

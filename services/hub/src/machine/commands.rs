@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
@@ -20,7 +20,7 @@ use scheduled_events_core::record::Printable;
 use scheduled_events_core::{GatePhase, UnixMillis, UnixSeconds};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::gates::Asked;
 use crate::hooks::Permit;
@@ -157,7 +157,7 @@ impl Commands {
         variables.extend(own.iter().map(|(name, value)| (*name, value.as_str())));
         let deadline = hook
             .deadline
-            .and_then(|time| Instant::now().checked_add(time));
+            .and_then(|time| std::time::Instant::now().checked_add(time));
         let label = format!("{} {}", hook.kind.word(), facts.name);
         let on_event = reporter(label, attempt, self.sender.clone());
         let command = command.start_with_members(event, &members, &variables, deadline, on_event);
@@ -194,9 +194,14 @@ impl Commands {
         let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
         let (facts, question) = (facts.clone(), event.clone());
         let task = tokio::task::spawn_local(async move {
+            let asked_at = Instant::now();
             let Asked { answer, has_agent } =
                 gates.ask(phase, &facts, &resource_id, &question).await;
-            let _ = sender.send(Message::Gate { attempt, answer });
+            let _ = sender.send(Message::Gate {
+                attempt,
+                answer,
+                asked_at,
+            });
             if has_agent {
                 let _ = sender.send(Message::Agent(true));
             }

@@ -27,11 +27,11 @@ use scheduled_events_core::{
     WaitsFor, WouldPrepare,
 };
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::config::Approve;
 use crate::message::{Done, Message};
-use crate::notice::{EventKey, Notice, with_notification};
+use crate::notice::{EventKey, Notice, started, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RETRY, Saved, SavedEvent, StoreError};
 use commands::{Cancelled, Commands, Hook, Kind};
@@ -71,6 +71,8 @@ struct Known {
     may_be_named: Vec<String>,
     /// Whether an earlier process has seen it, and this one has no row of it yet.
     is_restored: bool,
+    /// When the gate was asked that answered last that it may be approved.
+    yes_at: Option<Instant>,
 }
 
 /// A machine that cannot be followed.
@@ -123,6 +125,7 @@ impl Machine {
     /// As [`Self::new`].
     pub fn restore(shared: Rc<Shared>, saved: Saved, entry: Entry) -> Result<Self, FollowError> {
         let mut machine = Self::new(shared, saved.machine)?;
+        let mut is_out = false;
         let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
         if let Err(error) = machine.session.restore(&snapshot) {
             let id = &machine.facts.resource_id;
@@ -131,6 +134,7 @@ impl Machine {
             ));
             // It may have been prepared: its end must put it back, even if that comes before it is prepared again.
             machine.session = new_session(&machine.shared, &machine.facts, true)?;
+            is_out = saved.out_of_service_since.is_some();
         }
         for SavedEvent {
             key,
@@ -157,6 +161,7 @@ impl Machine {
                         order,
                         may_be_named: Vec::new(),
                         is_restored: true,
+                        yes_at: None,
                     },
                 );
             } else if !message.is_empty() {
@@ -164,6 +169,9 @@ impl Machine {
                     "error: a message that is kept does not name its event {key}"
                 ));
             }
+        }
+        if is_out {
+            machine.set_out();
         }
         machine.show_events();
         machine.entry = entry;
@@ -173,6 +181,22 @@ impl Machine {
     /// Through which messages reach it.
     pub const fn sender(&self) -> &mpsc::UnboundedSender<Message> {
         &self.sender
+    }
+
+    /// Shows a new session that the machine is out of service: nothing else in it does.
+    fn set_out(&mut self) {
+        let now = self.set_time();
+        self.session.set_out_of_service(now);
+        // The end of an event that it does not have would be passed over.
+        let over = self.events.iter();
+        for (key, known) in over.filter(|(_, known)| known.order.is_over()) {
+            let event = EventKey::new(&known.resource_id, key);
+            with_notification(&started(&known.message, &event), &event, |notification| {
+                let _ = self
+                    .session
+                    .on_notification(notification, Arrival::Repeated, now);
+            });
+        }
     }
 
     /// Shows the session the events that are known, as after each start.
@@ -410,7 +434,11 @@ impl Machine {
                     self.ended(attempt, &hook, &ended, now).await?;
                 }
             }
-            Message::Gate { attempt, answer } => self.on_gate(attempt, answer).await?,
+            Message::Gate {
+                attempt,
+                answer,
+                asked_at,
+            } => self.on_gate(attempt, answer, asked_at).await?,
             Message::Approved(results) => self.on_approval(results, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
@@ -430,11 +458,10 @@ impl Machine {
                 text.clone_from(known);
             }
         }
-        let order = self.events.get(&notice.key).map(|known| known.order);
-        let was_restored = self
-            .events
-            .get(&notice.key)
-            .is_some_and(|known| known.is_restored);
+        let before = self.events.get(&notice.key);
+        let order = before.map(|known| known.order);
+        let was_restored = before.is_some_and(|known| known.is_restored);
+        let yes_at = before.and_then(|known| known.yes_at);
         let observed = with_notification(&notice.message, &notice.event_key(), |notification| {
             let mut order = order.unwrap_or_default();
             order.observe(notification);
@@ -459,6 +486,7 @@ impl Machine {
                     order,
                     may_be_named,
                     is_restored: was_restored && !notice.is_row,
+                    yes_at,
                 };
                 self.events.insert(notice.key.clone(), known);
             }
@@ -556,7 +584,12 @@ impl Machine {
         self.save().await.map(drop)
     }
 
-    async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
+    async fn on_gate(
+        &mut self,
+        attempt: u32,
+        mut answer: GateAnswer,
+        asked_at: Instant,
+    ) -> Result<(), StoreError> {
         let Some((phase, event)) = self.commands.answered(attempt) else {
             return Ok(());
         };
@@ -572,6 +605,11 @@ impl Machine {
         let now = self.set_time();
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
             return Ok(());
+        }
+        if (phase, answer) == (GatePhase::Approve, GateAnswer::Open)
+            && let Some(known) = self.events.get_mut(&event_key(&event.event_id))
+        {
+            known.yes_at = Some(asked_at);
         }
         if self.gate_answers.is_new(&event.event_id, phase, answer) {
             self.report(&event, |event| Record::Gate {

@@ -4,6 +4,7 @@
 use super::*;
 use crate::driver;
 use crate::engine::StoreTime;
+use scheduled_events::record::ReadRecord;
 
 const ONE: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\n";
@@ -593,4 +594,49 @@ fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() 
         assert!(!a.summary().contains("the group db"), "{}", a.summary());
         assert_eq!(a.metrics().limits_differ, 0);
     });
+}
+
+/// The hub that was asked about the event crashed before its end.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_deletes_the_event_that_an_earlier_process_was_asked_about() {
+    let store = Rc::new(MemoryEngine::default());
+    let hub = |history| {
+        let config = Config::parse(TWO_GROUPS).expect("valid");
+        Daemon::in_hub(config, "a".into(), None, store.clone(), history)
+    };
+    let event = Event::new("e", "Reboot", ["a".into()].into());
+    let first = hub(History::default());
+    let answer = first.answer(Question::Prepare, event.clone()).await;
+    assert_eq!(answer, Ok(Answer::Open));
+    let mut history = History::default();
+    let ended = r#"{"record":"change","change":"completed","event_id":"e","event_type":"Reboot","event_status":"Started",
+        "resources":["a"],"mine":true,"time":"2026-11-28T18:48:26Z"}"#;
+    let record = ReadRecord::from_line(&ended.replace('\n', "")).expect("a record");
+    record.with(|record| history.apply(record, Instant::now()));
+    let second = hub(history);
+    assert!(store.read(&event.key()).await.expect("an answer").is_some());
+    assert_eq!(second.leave().await, Ok(true));
+    assert!(store.read(&event.key()).await.expect("an answer").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_names_the_silent_machines_that_count_for_this_one() {
+    let store = Rc::new(MemoryEngine::default());
+    let config = Config::parse(CONFIG).expect("valid");
+    let daemon = Daemon::new(
+        config.clone(),
+        "a".into(),
+        Some("1".into()),
+        Box::new(Shared(store.clone())),
+    );
+    for (name, zone) in [("b", "1"), ("c", "2")] {
+        let key = machine_key(&name.into());
+        let written = store.swap(&key, None, &machine_register(name, zone)).await;
+        assert!(matches!(written, Ok(Swap::Done(_))), "{written:?}");
+    }
+    sleep(config.silent_after + MINUTE / 60).await;
+    let findings = daemon.check().await;
+    let group = findings.iter().find(|finding| finding.check == "group");
+    let found = &group.expect("a finding").found;
+    assert!(found.ends_with("count as out of service: b"), "{found}");
 }
