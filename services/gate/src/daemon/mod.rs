@@ -6,7 +6,8 @@
 //! sees of others, `lost` finds slots of this machine that this process does not know, `upkeep`
 //! does the work besides answering, `problems` holds what does not work, and
 //! [`supervision`](scheduled_events_common::supervision) reports to systemd and Prometheus. While no event is open
-//! and no slot is held, the daemon's only request to the store is the write of its heartbeat. Five
+//! and no slot is held, the daemon's only requests to the store are the write of its heartbeat and,
+//! once in `return_within`, a read of the groups. Five
 //! tasks run concurrently on one thread: the server, the heartbeat, the reader of the audit file,
 //! the upkeep, which frees slots, and the supervision.
 
@@ -679,6 +680,11 @@ impl PendingEvent {
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })
+    }
+
+    /// Whether the watcher waits for an answer, as far as its questions show.
+    fn is_waiting(&self) -> bool {
+        self.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
     }
 
     /// The last answer, without a request to the store, if it still counts.
