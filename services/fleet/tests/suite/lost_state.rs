@@ -39,7 +39,8 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let events = Arc::new(Mutex::new(vec!["OPEN", "GONE"]));
     let metadata = documents(events.clone());
-    let gate = fleet.start_at("web_1", &metadata.url(), "heartbeat = \"200ms\"");
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"2s\"";
+    let gate = fleet.start_at("web_1", &metadata.url(), lines);
     let slots = |id: &str| {
         let group = block_on(engine.read("groups/web"))
             .expect("read")
@@ -82,6 +83,41 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     ] {
         wait_for(line, || log().contains(line).then_some(()));
     }
+}
+
+/// The audit file is lost, and its watcher, which has its state, takes long to read its first
+/// document, and to recover.
+#[test]
+fn a_new_audit_file_without_records_is_no_sign_that_the_machine_is_back() {
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let claims = json!({ "e": { "slots": ["web_1"], "by": ["web_1"], "at": 1 } });
+    let group = json!({ "format": 1, "limit": 1, "claims": claims }).to_string();
+    block_on(engine.swap("groups/web", None, &group)).expect("written");
+    let metadata = documents(Arc::default());
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"12s\"";
+    let gate = fleet.start_at("web_1", &metadata.url(), lines);
+    let holds = || {
+        let found = block_on(engine.read("groups/web")).expect("read");
+        found.expect("the group").value.contains("web_1")
+    };
+    let stays = |seconds: u64, why: &str| {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            assert!(holds(), "{why}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    stays(1, "there is no file");
+    std::fs::write(gate.folder.join("audit"), "").expect("written");
+    stays(8, "the watcher has not read a document");
+    gate.record(
+        json!({ "record": "change", "change": "completed", "event_id": "e", "mine": true }),
+    );
+    stays(6, "it recovers");
+    gate.recovered("e");
+    wait_for("a free place", || (!holds()).then_some(()));
 }
 
 /// The watcher did not run, or its polls failed, while another machine took places for the event's

@@ -4,7 +4,8 @@
 //!
 //! The daemon compares them with the machine's own document. It never gives slots back on a guess:
 //! an event that names this machine in the document keeps its slots, and so does an event for which
-//! this machine was out of service when the file was last written.
+//! this machine was out of service when the file was last written. A new file may have no record
+//! yet because its watcher waits for its first document, so it counts after `return_within`.
 
 use std::fmt;
 use std::time::Duration;
@@ -55,13 +56,17 @@ impl Daemon {
     /// The document cannot be read.
     pub(super) async fn is_lost(&self, id: &str) -> Result<bool, DocumentError> {
         // A hub knows nothing of this machine's document, and gives slots back itself.
-        let Source::File(file) = &self.source else {
+        if matches!(self.source, Source::Hub) {
             return Ok(false);
-        };
+        }
         let is_settled = || {
             let is_waiting = self.is_waiting(id);
             let history = self.history.borrow();
-            let is_in_service = file.borrow().exists() && history.is_in_service();
+            let has_file = self
+                .has_file_since
+                .get()
+                .is_some_and(|since| since.elapsed() >= self.config.return_within);
+            let is_in_service = has_file && history.is_in_service();
             is_waiting || history.over_since(id).is_some() || !is_in_service
         };
         // The watcher asks again if the event is open.

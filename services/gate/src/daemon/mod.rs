@@ -120,6 +120,8 @@ pub struct Daemon {
     last_forced: Cell<Stamp>,
     /// When the loop that reads records last went round, also where there is no file to read.
     last_audit_read: Cell<Instant>,
+    /// Since when there has been an audit file, as far as this process knows.
+    has_file_since: Cell<Option<Instant>>,
     /// When the upkeep last ran.
     last_upkeep: Cell<Instant>,
     problems: Problems,
@@ -274,6 +276,7 @@ impl Daemon {
             forced: RefCell::default(),
             last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
+            has_file_since: Cell::default(),
             last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
         })
@@ -448,7 +451,11 @@ impl Daemon {
     async fn run_records(&self) {
         loop {
             if let Source::File(file) = &self.source {
-                let result = match self.read_records() {
+                let result = self.read_records();
+                let since = self.has_file_since.get().unwrap_or_else(Instant::now);
+                self.has_file_since
+                    .set(file.borrow().exists().then_some(since));
+                let result = match result {
                     Ok(()) if !file.borrow().exists() => {
                         Err("it does not exist yet: no slot is freed".to_owned())
                     }
