@@ -149,6 +149,8 @@ struct PendingEvent {
     written_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
+    /// Since when the questions name the same machines.
+    named_since: Cell<Instant>,
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
     answer: RefCell<Option<Result<Answer, AnswerError>>>,
@@ -365,6 +367,9 @@ impl Daemon {
                 self.leave_earlier_registers().await?;
             }
             let mut run = pending.run.lock().await;
+            if run.participant().event.resources != participant.event.resources {
+                pending.named_since.set(Instant::now());
+            }
             run.set_shares(&participant);
             run.recall_members(members.is_some().then_some(health));
             let mut answer = run.ask(&*self.engine, self, question).await?;
@@ -683,6 +688,7 @@ impl PendingEvent {
             written_id: participant.event.written_id.clone(),
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
+            named_since: Cell::new(Instant::now()),
             answer: RefCell::default(),
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),

@@ -240,7 +240,7 @@ impl Daemon {
             let releases = register.releases(|id, machine| {
                 let is_own = *machine == self.machine;
                 is_own && (self.is_back(id, pause) || lost.contains(id))
-                    || !is_own && silent.contains(machine) && self.may_free(id)
+                    || !is_own && silent.contains(machine) && self.may_free(id, machine)
             });
             let mut changes = releases.clone();
             if let Some(next) = &register.next {
@@ -310,8 +310,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The other machines that hold slots of a group for an event that ended long ago, and that are
-    /// silent for certain. The events to check again are added to `lingering`.
+    /// The other machines that hold slots of a group for an event that ended long ago, or does not
+    /// name them any more, and that are silent for certain. The events to check again are added to `lingering`.
     async fn silent_holders(
         &self,
         register: &GroupRegister,
@@ -321,11 +321,10 @@ impl Daemon {
         for (id, claim) in &register.claims {
             let is_over = self.slots.borrow().lingering.contains(id)
                 && self.history.borrow().over_since(id).is_some();
-            for machine in claim
-                .slots
-                .iter()
-                .filter(|machine| is_over && **machine != self.machine)
-            {
+            let is_over_for = |machine: &&Name| {
+                **machine != self.machine && (is_over || self.unnamed_since(id, machine).is_some())
+            };
+            for machine in claim.slots.iter().filter(is_over_for) {
                 match self.is_silent(machine).await {
                     Ok(true) => drop(silent.insert(machine.clone())),
                     Ok(false) => {}
@@ -370,12 +369,25 @@ impl Daemon {
         events.values().any(asks)
     }
 
-    /// Whether an event ended so long ago that others may free the slots of silent machines.
-    fn may_free(&self, id: &str) -> bool {
-        self.history
-            .borrow()
-            .over_since(id)
+    /// Whether an event ended, or ceased to name this machine, so long ago that others may free the
+    /// machine's slot if it is silent.
+    fn may_free(&self, id: &str, machine: &Name) -> bool {
+        let over_since = self.history.borrow().over_since(id);
+        over_since
+            .or_else(|| self.unnamed_since(id, machine))
             .is_some_and(|since| since.elapsed() >= self.config.return_within)
+    }
+
+    /// Since when this machine's watcher asks about an event that does not name another machine, as
+    /// far as this process knows.
+    fn unnamed_since(&self, id: &str, machine: &Name) -> Option<Instant> {
+        let events = self.events.borrow();
+        let mut pending = events.values().filter(|pending| pending.event_id == id);
+        let pending = pending.find(|pending| pending.is_waiting())?;
+        // A locked one is being asked; the next read of the groups shows it.
+        let run = pending.run.try_lock().ok()?;
+        let names = &run.participant().event.resources;
+        (!names.contains(machine)).then(|| pending.named_since.get())
     }
 
     /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
