@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::problems::Subject;
 use super::{
     ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, CORRECTED_WITHIN, Daemon, EVENT_KEPT,
-    PendingEvent,
+    PendingEvent, Source,
 };
 use crate::config::GroupConfig;
 use crate::driver::{self, GateRun, Question};
@@ -60,8 +60,9 @@ impl Slots {
         !self.has_claimed && self.next_look.is_none()
     }
 
-    fn is_due(&self, now: Instant, at_least_every: Duration) -> bool {
-        now >= self.next_look.unwrap_or(self.last_look + at_least_every)
+    fn is_due(&self, now: Instant, idle: Option<Duration>) -> bool {
+        let idle = idle.map(|time| self.last_look + time);
+        self.next_look.or(idle).is_some_and(|at| now >= at)
     }
 }
 
@@ -192,7 +193,10 @@ impl Daemon {
             let ended = history.ended.pop_front();
             slots.lingering.extend(ended.map(|(id, _)| id));
         }
-        has_ended || slots.is_due(Instant::now(), self.config.return_within)
+        // The hub gives slots back itself.
+        let is_hub = matches!(self.source, Source::Hub);
+        let idle = (!is_hub).then_some(self.config.return_within);
+        has_ended || slots.is_due(Instant::now(), idle)
     }
 
     /// Whether an event that was asked about ended for this machine and is not among those that
