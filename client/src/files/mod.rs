@@ -33,25 +33,39 @@ pub use error::PathError;
 /// assert!(error.to_string().ends_with("does not exist; create it, or choose another path"));
 /// ```
 pub fn check_path(path: &Path) -> Result<(), PathError> {
-    let folder = folder_of(path).to_owned();
-    match fs::metadata(&folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(PathError::FolderMissing { folder });
-        }
-        Err(error) => return Err(PathError::FolderUnreadable { folder, error }),
-        Ok(metadata) if !metadata.is_dir() => return Err(PathError::NotAFolder { folder }),
-        Ok(metadata) => {
-            if let Err(error) = platform::check_owner(&metadata) {
-                return Err(PathError::FolderRefused { folder, error });
-            }
-        }
-    }
+    check_folder(path)?;
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => Err(PathError::Link),
         Ok(metadata) if !metadata.is_file() => Err(PathError::NotAFile),
         Ok(metadata) => check_users(&metadata).map_err(PathError::Refused),
         // Opening it reports all other errors.
         Err(_) => Ok(()),
+    }
+}
+
+/// Checks the folder of a file: it exists, and belongs to this user or to root.
+///
+/// # Errors
+/// [`PathError`]: what is wrong with the folder.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::check_folder;
+///
+/// let error = check_folder(Path::new("/no/such/folder/socket")).unwrap_err();
+/// assert!(error.to_string().starts_with("the folder /no/such/folder does not exist"));
+/// ```
+pub fn check_folder(path: &Path) -> Result<(), PathError> {
+    let folder = folder_of(path).to_owned();
+    match fs::metadata(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(PathError::FolderMissing { folder })
+        }
+        Err(error) => Err(PathError::FolderUnreadable { folder, error }),
+        Ok(metadata) if !metadata.is_dir() => Err(PathError::NotAFolder { folder }),
+        Ok(metadata) => platform::check_owner(&metadata)
+            .map_err(|error| PathError::FolderRefused { folder, error }),
     }
 }
 

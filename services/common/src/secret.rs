@@ -6,9 +6,12 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-use crate::address::without_secrets;
+use crate::address::{HIDDEN, without_secrets};
+use crate::hexadecimal::hexadecimal;
 
 /// The longest secret, in bytes.
 const SECRET_MAX: u64 = 16 * 1024;
@@ -137,5 +140,83 @@ pub fn shown_file(path: &Path) -> String {
         without_secrets(&path.display().to_string())
     } else {
         "whose name is not shown".to_owned()
+    }
+}
+
+/// The longest word of a message that is shown: no word for people is longer, but tokens and
+/// signatures are.
+const WORD_MAX: usize = 48;
+
+/// A text of a server without what looks like a secret that was sent to it: `secret`, plain or
+/// encoded, and whatever is longer than a word.
+///
+/// ```
+/// use scheduled_events_common::secret::without_echo;
+///
+/// let text = "the key c2VjcmV0LWtleQ== is not known";
+/// assert_eq!(without_echo(text, "secret-key"), "the key *** is not known");
+/// ```
+pub fn without_echo(text: &str, secret: &str) -> String {
+    let mut shown = without_secrets(text);
+    if secret.len() >= 8 {
+        let url = reqwest::Url::parse_with_params("http://x/", [("s", secret)]);
+        let url = url.map_or_else(
+            |_| String::new(),
+            |url| url.query().unwrap_or("s=")[2..].into(),
+        );
+        let forms = [
+            secret.to_owned(),
+            url,
+            BASE64_STANDARD.encode(secret),
+            BASE64_URL_SAFE_NO_PAD.encode(secret),
+            hexadecimal(secret.as_bytes()),
+        ];
+        for form in forms.iter().filter(|form| !form.is_empty()) {
+            let form = form.to_ascii_lowercase();
+            while let Some(at) = shown.to_ascii_lowercase().find(&form) {
+                shown.replace_range(at..at + form.len(), HIDDEN);
+            }
+        }
+    }
+    let is_end = |c: char| c.is_whitespace() || "\"'`<>(){}[],;/".contains(c);
+    let pieces = shown.split_inclusive(is_end).map(|piece| {
+        let word = piece.trim_end_matches(is_end);
+        if word.len() > WORD_MAX {
+            format!("{HIDDEN}{}", &piece[word.len()..])
+        } else {
+            piece.to_owned()
+        }
+    });
+    pieces.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_repeats_what_was_sent_does_not_get_it_into_the_log() {
+        let secret = "s3cret+/=token";
+        let forms = [
+            secret.to_owned(),
+            secret.to_uppercase(),
+            "s3cret%2B%2F%3Dtoken".to_owned(),
+            BASE64_STANDARD.encode(secret),
+            hexadecimal(secret.as_bytes()),
+        ];
+        for form in forms {
+            let shown = without_echo(
+                &format!("the token \"{form}\" is not valid: {form}."),
+                secret,
+            );
+            assert_eq!(shown, "the token \"***\" is not valid: ***.", "{form}");
+        }
+        let token = "eyJ0".repeat(20);
+        assert_eq!(
+            without_echo(&format!("found '{token}', no"), ""),
+            "found '***', no"
+        );
+        let plain = "'c7061bac-afdc-4513-b24b-aa5f13a16123' over scope '/subscriptions/x/resourceGroups/web'";
+        assert_eq!(without_echo(plain, secret), plain);
     }
 }

@@ -336,8 +336,8 @@ async fn node_result<T>(
         match status_code(&error) {
             Some(409) => NodeError::Conflict,
             Some(404) => NodeError::NotFound,
-            // An operator can grant rights and credentials later, but not within one run of a hook.
-            Some(400 | 401 | 403 | 405 | 415 | 422) => NodeError::Refused(message),
+            // A missing right or credential may be replaced within one run of a hook.
+            Some(400 | 405 | 415 | 422) => NodeError::Refused(message),
             _ => NodeError::failed(message),
         }
     })

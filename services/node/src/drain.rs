@@ -184,6 +184,7 @@ impl Drain {
         let boot_id = boot_id();
         let boot_id = boot_id.as_deref();
         let name = self.api.name();
+        let mut printed = String::new();
         loop {
             let changed = async {
                 let node = self.api.get().await?;
@@ -211,10 +212,9 @@ impl Drain {
                     }
                     return Ok(node);
                 }
+                // The kubelet may register it again.
                 Err(NodeError::NotFound) => {
-                    return Err(Failure::refused(format!(
-                        "there is no node {name}: use --node, NODE_NAME or `node.name`"
-                    )));
+                    format!("there is no node {name}: use --node, NODE_NAME or `node.name`")
                 }
                 Err(NodeError::Refused(message)) => {
                     return Err(Failure::refused(format!(
@@ -223,7 +223,10 @@ impl Drain {
                 }
                 Err(error @ (NodeError::Conflict | NodeError::Failed(_))) => error.to_string(),
             };
-            print(&format!("cannot cordon node {name} yet: {failure}"));
+            if failure != printed {
+                print(&format!("cannot cordon node {name} yet: {failure}"));
+                printed.clone_from(&failure);
+            }
             if self.begin.elapsed() + RETRY_PAUSE >= self.plan.end() {
                 return Err(Failure::refused(format!(
                     "cannot cordon node {name} in time: {failure}"

@@ -98,6 +98,19 @@ impl Tail {
         }
     }
 
+    /// The position before the oldest line that exists: from now on, a line that is rotated away
+    /// unread is a lost one.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn position_before_all(path: &Path) -> io::Result<Position> {
+        let first = Self::new(path, None).read(1)?.lines.into_iter().next();
+        Ok(Position {
+            sequence: first.map_or(0, |line| line.position.sequence.saturating_sub(1)),
+            digest: String::new(),
+        })
+    }
+
     /// Goes to the end of the existing lines, and returns the position of the last one.
     ///
     /// # Errors

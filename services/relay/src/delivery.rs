@@ -111,11 +111,15 @@ impl Delivery {
         let loaded = file.load().map_err(cannot("read its state"))?;
         let is_new = loaded.is_none();
         let mut state = loaded.unwrap_or_default();
-        let mut tail = Tail::new(audit, state.position.clone());
         if is_new && config.start == Start::End {
-            let end = tail.skip_to_end();
+            let end = Tail::new(audit, None).skip_to_end();
             state.position = end.map_err(cannot(&format!("read {}", audit.display())))?;
         }
+        // A file that cannot be read is tried again later.
+        state.position = state
+            .position
+            .or_else(|| Tail::position_before_all(audit).ok());
+        let tail = Tail::new(audit, state.position.clone());
         file.save(&state).map_err(cannot("save its state"))?;
         Ok(Self {
             filter: Filter::new(config),

@@ -19,7 +19,7 @@ use crate::config::RelayConfig;
 use crate::error::SettingError;
 use scheduled_events_common::address::{self, HIDDEN, without_secrets};
 use scheduled_events_common::http::{self, HttpError};
-use scheduled_events_common::secret::{Secret, SecretFile};
+use scheduled_events_common::secret::{Secret, SecretFile, without_echo};
 
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
@@ -29,6 +29,9 @@ const ANSWER_MAX: usize = 64 * 1024;
 
 /// How much of an answer is logged, in characters.
 const EXCERPT: usize = 200;
+
+/// The shortest part of a path or query that counts as a secret of its own, in bytes.
+const PART_MIN: usize = 8;
 
 /// The longest pause that an answer may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
@@ -109,18 +112,23 @@ impl Address {
         Err("the address begins with `http`, and the request has a secret: expected `https`".into())
     }
 
-    /// The path, the query, and both together, as far as they exist.
+    /// The path, the query, both together, and their longer parts, as far as they exist.
     pub fn parts(&self) -> Vec<Secret> {
         let Ok(url) = Url::parse(self.url.reveal()) else {
             return Vec::new();
         };
         let (path, query) = (url.path(), url.query().unwrap_or_default());
         let parts = [format!("{path}?{query}"), path.to_owned(), query.to_owned()];
-        parts
+        let parts = parts
             .into_iter()
-            .filter(|part| !["", "/", "/?"].contains(&part.as_str()))
-            .map(Secret::new)
-            .collect()
+            .filter(|part| !["", "/", "/?"].contains(&part.as_str()));
+        // Names such as `webhooks` are hidden, too, which does no harm.
+        let longer = [path, query]
+            .into_iter()
+            .flat_map(|text| text.split(['/', '&', '=']))
+            .filter(|part| part.len() >= PART_MIN)
+            .map(str::to_owned);
+        parts.chain(longer).map(Secret::new).collect()
     }
 
     /// Whether it has a query, which can be a secret.
@@ -260,11 +268,12 @@ impl Transport {
                 .collect();
             // The longest first: one may be a part of another.
             secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-            without_secrets(
-                &secrets
-                    .iter()
-                    .fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN)),
-            )
+            let plain = secrets
+                .iter()
+                .fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN));
+            secrets
+                .iter()
+                .fold(plain, |text, secret| without_echo(&text, secret))
         };
         let mut headers = HeaderMap::new();
         let bearer = token

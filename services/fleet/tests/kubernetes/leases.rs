@@ -1,7 +1,10 @@
 //! Registers in Leases, beyond the checks of every engine in `tests/suite/conformance.rs`.
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
 use scheduled_events_gate::engine::{Engine, Revision, Swap};
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 
@@ -72,6 +75,81 @@ fn the_longest_key_and_a_long_value_fit_and_what_is_too_long_is_an_error() {
             engine.read(&key).await.unwrap().unwrap().value.len(),
             200 * 1024
         );
+    });
+}
+
+/// Somebody edits Leases by hand. Their names still say which registers they are.
+#[test]
+fn a_lease_without_its_key_or_its_label_is_its_register_all_the_same() {
+    let cluster = Cluster::start();
+    let client = cluster.admin_client();
+    block_on(async {
+        let client = client.await;
+        let leases = Api::<Lease>::namespaced(client.clone(), &cluster.agents);
+        let engine = KubernetesEngine::new(client, Some(cluster.agents.clone()));
+        let keys = [
+            "groups/web",
+            "groups/db/zone-1",
+            "machines/westno_0",
+            "machines/-.c3.a4-b",
+        ];
+        for key in keys {
+            done(engine.swap(key, None, key).await.unwrap());
+        }
+        let listed = async |prefix: &str| {
+            let found = engine.list(prefix).await.unwrap().into_iter();
+            found
+                .map(|(key, register)| (key, register.value))
+                .collect::<Vec<_>>()
+        };
+        let intact = [listed("groups/").await, listed("machines/").await];
+        assert_eq!((intact[0].len(), intact[1].len()), (2, 2));
+        let edit = async |metadata: Value| {
+            for lease in leases.list(&ListParams::default()).await.unwrap() {
+                let patch = json!({ "metadata": metadata });
+                let name = lease.metadata.name.unwrap();
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+                leases.patch(&name, &parameters, &patch).await.unwrap();
+            }
+        };
+        for metadata in [
+            json!({ "annotations": { "scheduled-events/key": null } }),
+            json!({ "annotations": { "scheduled-events/key": "groups/other" } }),
+            json!({ "labels": null }),
+        ] {
+            edit(metadata.clone()).await;
+            assert_eq!(
+                [listed("groups/").await, listed("machines/").await],
+                intact,
+                "{metadata}"
+            );
+            for key in keys {
+                let found = engine.read(key).await.unwrap().expect("a register");
+                assert_eq!(found.value, key, "{metadata}");
+                // The next write repairs it.
+                done(engine.swap(key, Some(&found.revision), key).await.unwrap());
+            }
+        }
+        let labelled = ListParams::default().labels("scheduled-events/register=groups");
+        let repaired = leases.list(&labelled).await.unwrap().items;
+        assert_eq!(repaired.len(), 2);
+        // A Lease of another program, and one whose key cannot be found out.
+        let lost = format!(
+            "scheduled-events-machines-{}-0123456789abcdef",
+            "x".repeat(30)
+        );
+        for name in ["leader", &lost] {
+            let lease = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
+            leases.create(&PostParams::default(), &lease).await.unwrap();
+        }
+        assert_eq!(listed("groups/").await, intact[0]);
+        let machines = listed("machines/").await;
+        let (key, value) = &machines[2];
+        assert_eq!(
+            (machines.len(), key.as_str()),
+            (3, format!("machines/{}", "x".repeat(30)).as_str())
+        );
+        assert!(value.contains(&lost), "it is named: {value}");
     });
 }
 

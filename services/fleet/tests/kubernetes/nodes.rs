@@ -583,15 +583,53 @@ fn what_is_no_event_of_this_machine_drains_nothing() {
     assert!(!cluster.is_cordoned());
 }
 
+/// A role is replaced, a credential is renewed, the kubelet registers the node again.
+#[test]
+fn a_right_or_a_node_that_is_missing_for_a_moment_delays_a_drain_and_a_recovery() {
+    for code in [401, 403, 404] {
+        let cluster = Cluster::imitated();
+        let refuse = |method, path| {
+            cluster.fake().add_fault(Fault {
+                method,
+                path,
+                times: 2,
+                kind: FaultKind::Refuse(code, None),
+            });
+        };
+        cluster.add_pod("web-1", |_| {});
+        refuse("GET", "/nodes/");
+        if code != 404 {
+            refuse("POST", "/eviction");
+        }
+        let output = cluster.succeed("drain", &event("A", "Reboot", Some(900)));
+        let reason = if code == 404 {
+            "there is no node"
+        } else {
+            "cannot cordon node"
+        };
+        assert!(output.contains(reason), "{code}: {output}");
+        assert_eq!(output.matches(" yet: ").count(), 1, "said once: {output}");
+        refuse("PATCH", "/nodes/");
+        let output = cluster.succeed("uncordon", &event("A", "Reboot", None));
+        assert!(
+            output.contains("not back in service yet"),
+            "{code}: {output}"
+        );
+        assert!(!cluster.is_cordoned());
+    }
+}
+
 #[test]
 fn a_missing_node_or_right_is_reported() {
     let cluster = Cluster::with_access(Access::None);
-    let output = cluster.fail("drain", &event("A", "Reboot", Some(900)));
+    cluster.configure("timeout = \"4s\"");
+    let output = cluster.fail("drain", &event("A", "Reboot", None));
     assert!(
         output.contains("cannot cordon node") && output.contains("is forbidden"),
         "{output}"
     );
     let cluster = Cluster::start();
+    cluster.configure("timeout = \"4s\"");
     let output = wait::output(&mut cluster.fleet(&["drain", "--node", "nowhere"]));
     assert!(
         text(&output).contains("there is no node nowhere"),

@@ -103,6 +103,46 @@ fn a_test_reaches_each_target_once_and_prints_what_each_answers() {
     assert!(!fixture.path("state").exists(), "no position is saved");
 }
 
+/// The target does not answer from the relay's first start on, and the relay is started again.
+#[test]
+fn what_was_rotated_away_before_the_first_delivery_is_a_gap() {
+    for (before, start) in [(0, "oldest"), (3, "oldest"), (3, "end"), (0, "end")] {
+        let fixture = Fixture::new();
+        let mut audit = fixture.audit();
+        let mut append = |count: usize| {
+            for number in 0..count {
+                audit.append(&change("scheduled", number));
+            }
+        };
+        append(before);
+        let closed = Receiver::start(|_, _| Some(Answer::status(503)));
+        let more = format!("start = {start:?}");
+        fixture.configure(&target("hook", "webhook", &closed.url("/"), &more));
+        let relay = fixture.start();
+        wait_until("a saved state", || fixture.path("state/hook.json").exists());
+        append(2);
+        closed.wait_for(1);
+        relay.terminate();
+        // All of those are rotated away.
+        let text = fs::read_to_string(fixture.path("audit")).unwrap();
+        append(1);
+        let all = fs::read_to_string(fixture.path("audit")).unwrap();
+        fs::write(fixture.path("audit"), all.strip_prefix(&text).unwrap()).unwrap();
+        let server = Receiver::accepting();
+        fixture.configure(&target("hook", "webhook", &server.url("/"), &more));
+        let _relay = fixture.start();
+        let received = server.wait_for(2);
+        let lost = if start == "end" { 2 } else { before + 2 };
+        let gap = received[0].json();
+        assert_eq!(
+            (&gap["record"], &gap["lost"]),
+            (&json!("gap"), &json!(lost)),
+            "{before} {start}: {gap}"
+        );
+        assert_eq!(received[1].json()["sequence"], json!(before + 3));
+    }
+}
+
 #[test]
 fn rotation_loses_nothing_and_what_was_rotated_away_is_a_gap() {
     let fixture = Fixture::new();
@@ -227,7 +267,7 @@ fn a_target_that_is_down_delays_no_other_and_gets_everything_later() {
     assert_eq!(sequences(&down.accepted()), (1..=20).collect::<Vec<_>>());
     relay.wait_for_log("target down: delivers again");
     relay.terminate();
-    assert_eq!(saved_position(&fixture.path("state"), "refused"), None);
+    assert_eq!(saved_position(&fixture.path("state"), "refused"), Some(0));
     // Each failure is logged once, not with each attempt.
     let log = fixture.log();
     assert_eq!(

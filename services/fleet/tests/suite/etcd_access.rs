@@ -1,6 +1,8 @@
 //! A real etcd with restricted access: TLS, client certificates, users and passwords.
 
 use std::ffi::OsStr;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,10 +15,12 @@ use rcgen::{
 use scheduled_events_gate::config::EtcdConfig;
 use scheduled_events_gate::engine::etcd::EtcdEngine;
 use scheduled_events_gate::engine::{Engine, Swap};
+use scheduled_events_test_support::{TestServer, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::fixture::{EtcdServer, block_on, wait_for};
+use crate::three_machines::Machine;
 
 /// An authority, with files for a server and for a client.
 struct Authority {
@@ -113,6 +117,76 @@ fn assert_refused(config: &EtcdConfig, expected: &str) {
         eprintln!("refused: {error}");
         error.contains(expected).then_some(())
     });
+}
+
+/// A proxy in front of etcd that removes `Date` from its answers.
+fn without_date(etcd: &str) -> TestServer {
+    let etcd = etcd.trim_start_matches("http://").to_owned();
+    TestServer::start(move |client| {
+        let _ = forward_without_date(client, &etcd);
+    })
+}
+
+fn forward_without_date(mut client: &TcpStream, etcd: &str) -> io::Result<()> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    let head = String::from_utf8_lossy(&head).to_lowercase();
+    let length = head.split("content-length: ").nth(1);
+    let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    client.read_exact(&mut body)?;
+    let mut server = TcpStream::connect(etcd)?;
+    let (first, rest) = head.split_once("\r\n").unwrap_or_default();
+    let first = first.replacen("post", "POST", 1).replace("http/", "HTTP/");
+    write!(server, "{first}\r\nconnection: close\r\n{rest}")?;
+    server.write_all(&body)?;
+    let mut answer = Vec::new();
+    server.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
+    let (head, body) = answer.split_at(end.unwrap_or(answer.len()));
+    let head = String::from_utf8_lossy(head);
+    let kept = head
+        .split("\r\n")
+        .filter(|line| !line.starts_with("Date: "));
+    client.write_all(kept.collect::<Vec<_>>().join("\r\n").as_bytes())?;
+    client.write_all(body)
+}
+
+#[test]
+fn a_proxy_that_removes_the_date_of_etcds_answers_is_named() {
+    let (root, mut etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
+    let proxy = without_date(&etcd.url);
+    etcd.url = proxy.url();
+    let mut machines =
+        ["WestNO_0", "WestNO_1"].map(|name| Machine::new(name, root.path(), &etcd, &etcd.url));
+    machines.iter_mut().for_each(Machine::start_daemon);
+    let machine = &machines[1];
+    let output = |arguments: &[&str]| {
+        let output = wait::output(machine.fleet().args(arguments));
+        let all = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&all).into_owned(),
+        )
+    };
+    wait_for("two heartbeats", || {
+        output(&["status"]).1.contains("WestNO_1").then_some(())
+    });
+    let cause = "the answers of the store have no `Date`";
+    let (code, text) = output(&["status"]);
+    assert!(code == Some(1) && text.contains(cause), "{code:?}: {text}");
+    wait_for("the daemon's problem", || {
+        let text = output(&["check", "--json"]).1;
+        println!("{text}");
+        text.contains(&format!("the heartbeat: {cause}"))
+            .then_some(())
+    });
+    std::fs::remove_file(machine.folder.join("socket")).expect("removed");
+    let (_, text) = output(&["check", "--json"]);
+    assert!(text.contains(cause), "without a daemon: {text}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -106,4 +107,38 @@ fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
             });
         }
     });
+}
+
+/// By its own clock, the event of 15 minutes' notice starts in three minutes.
+#[test]
+fn a_clock_that_is_12_minutes_ahead_makes_no_last_call_early() {
+    let (root, mut etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
+    let root = root.path();
+    std::fs::write(root.join("policy.toml"), POLICY).expect("a policy");
+    let (_replay, url) = replay(root);
+    let mut machine = Machine::new(MACHINES[0], root, &etcd, &url);
+    machine.start_daemon();
+    no_place(&mut machine, &mut etcd);
+    let clock = root.join("clock");
+    std::fs::write(&clock, "+720").expect("written");
+    let mut command = machine.watch(root, &url, &machine.gate());
+    command.args(["--prepare", "true"]);
+    control_wall_clock(&mut command, &clock);
+    let log = std::fs::File::create(root.join("log")).expect("a log");
+    let _watcher = Process::start(command.stdout(Stdio::null()).stderr(log));
+    wait_for("a refusal", || machine.records("gate").pop());
+    std::thread::sleep(Duration::from_secs(5));
+    let outcomes: Vec<_> = machine
+        .records("gate")
+        .into_iter()
+        .map(|record| record["outcome"].clone())
+        .collect();
+    assert!(!outcomes.is_empty(), "the gate was asked");
+    assert!(
+        outcomes.iter().all(|outcome| outcome == "closed"),
+        "{outcomes:?}"
+    );
+    assert!(machine.records("prepare").is_empty());
+    let log = std::fs::read_to_string(root.join("log")).expect("the log");
+    assert!(log.contains("this machine's clock is ahead"), "{log}");
 }

@@ -10,7 +10,7 @@ use scheduled_events_test_support::TestServer;
 use serde_json::json;
 
 use crate::fixture::{block_on, wait_for};
-use crate::gate::{Fleet, answers};
+use crate::gate::{AskAnswer, Fleet, answers, event};
 
 /// Imitates the metadata service: its document has these events.
 fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> TestServer {
@@ -39,7 +39,8 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let events = Arc::new(Mutex::new(vec!["OPEN", "GONE"]));
     let metadata = documents(events.clone());
-    let gate = fleet.start_at("web_1", &metadata.url(), "heartbeat = \"200ms\"");
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"2s\"";
+    let gate = fleet.start_at("web_1", &metadata.url(), lines);
     let slots = |id: &str| {
         let group = block_on(engine.read("groups/web"))
             .expect("read")
@@ -82,6 +83,104 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
     ] {
         wait_for(line, || log().contains(line).then_some(()));
     }
+}
+
+/// The audit file is lost, and its watcher, which has its state, takes long to read its first
+/// document, and to recover.
+#[test]
+fn a_new_audit_file_without_records_is_no_sign_that_the_machine_is_back() {
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let claims = json!({ "e": { "slots": ["web_1"], "by": ["web_1"], "at": 1 } });
+    let group = json!({ "format": 1, "limit": 1, "claims": claims }).to_string();
+    block_on(engine.swap("groups/web", None, &group)).expect("written");
+    let metadata = documents(Arc::default());
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"12s\"";
+    let gate = fleet.start_at("web_1", &metadata.url(), lines);
+    let holds = || {
+        let found = block_on(engine.read("groups/web")).expect("read");
+        found.expect("the group").value.contains("web_1")
+    };
+    let stays = |seconds: u64, why: &str| {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            assert!(holds(), "{why}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    stays(1, "there is no file");
+    std::fs::write(gate.folder.join("audit"), "").expect("written");
+    stays(8, "the watcher has not read a document");
+    gate.record(
+        json!({ "record": "change", "change": "completed", "event_id": "e", "mine": true }),
+    );
+    stays(6, "it recovers");
+    gate.recovered("e");
+    wait_for("a free place", || (!holds()).then_some(()));
+}
+
+/// The watcher did not run, or its polls failed, while another machine took places for the event's
+/// machines. Or the event was asked about, and no longer names this machine, or nobody recorded its
+/// end.
+#[test]
+fn a_slot_of_an_event_that_ended_or_lost_this_machine_unseen_is_given_back_by_a_daemon_that_was_idle()
+ {
+    let fleet =
+        Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let of = |id: &str, machines: &[&str]| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": machines });
+    let both = ["web_1", "web_2"];
+    let events = Arc::new(Mutex::new(vec![
+        of("open", &both),
+        of("grown", &["web_2"]),
+        of("asked", &both),
+    ]));
+    let shown = events.clone();
+    let metadata = answers(move || {
+        let events = shown.lock().expect("the events");
+        json!({ "DocumentIncarnation": 1, "Events": *events }).to_string()
+    });
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"2s\"\nsilent_after = \"1s\"";
+    let gate = fleet.start_at("web_1", &metadata.url(), lines);
+    gate.record(
+        json!({ "record": "change", "change": "completed", "event_id": "other", "mine": false }),
+    );
+    // Its reads of the groups at the start are over.
+    std::thread::sleep(Duration::from_secs(3));
+    let claims = ["open", "grown", "gone"].map(|id| {
+        let slots: &[&str] = &both;
+        (
+            id.to_owned(),
+            json!({ "slots": slots, "by": ["web_2"], "at": 1 }),
+        )
+    });
+    let group = json!({ "format": 1, "limit": 3, "claims": serde_json::Map::from_iter(claims) });
+    let slots = |id: &str| {
+        let found = block_on(engine.read("groups/web")).expect("read");
+        let group = found.expect("the group").value;
+        let group: serde_json::Value = serde_json::from_str(&group).expect("a group");
+        group["claims"][id]["slots"].clone()
+    };
+    let revision = block_on(engine.read("groups/web"))
+        .expect("read")
+        .map(|found| found.revision);
+    block_on(engine.swap("groups/web", revision.as_ref(), &group.to_string())).expect("written");
+    for id in ["gone", "grown"] {
+        wait_for(id, || (slots(id) == json!(["web_2"])).then_some(()));
+    }
+    assert_eq!(slots("open"), json!(both), "its event is there");
+    // The watcher ends after it has asked.
+    let asked = event("asked", "Reboot", &both);
+    assert_eq!(gate.ask("prepare", &asked), AskAnswer::Yes);
+    events
+        .lock()
+        .expect("the events")
+        .retain(|event| event["EventId"] != "asked");
+    wait_for("the place of an event that was asked about", || {
+        (slots("asked") == json!(["web_2"])).then_some(())
+    });
+    assert_eq!(slots("open"), json!(both), "its event is still there");
 }
 
 /// The machine was out of service when its audit file was lost, or nobody prepared it before the

@@ -89,6 +89,108 @@ fn systemd_is_notified() {
     notifications.wait_for("STOPPING=1");
 }
 
+/// Another user's process listens at the daemon's path, or the folder is another user's.
+#[test]
+fn a_yes_of_another_users_process_is_none() {
+    const ANSWERS_YES: &str = r#"
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+while True:
+    try:
+        listener.accept()[0].sendall(b'{"answer":"open","why":""}\n')
+    except BrokenPipeError:
+        pass
+"#;
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let nobody = 65534;
+    let fleet = Fleet::new("");
+    let mut gate = fleet.start("web_1", None);
+    let alone = event("e1", "Reboot", &["web_1"]);
+    assert_eq!(gate.ask("prepare", &alone), AskAnswer::Yes);
+    std::os::unix::fs::chown(&gate.folder, Some(nobody), None).expect("changed");
+    let refused = |problem: &str| {
+        let answer = gate.ask("prepare", &alone);
+        assert!(
+            matches!(&answer, AskAnswer::NotYet(why) if why.contains(problem)),
+            "{answer:?}"
+        );
+    };
+    refused(&format!(
+        "the folder {} belongs to the user {nobody}",
+        gate.folder.display()
+    ));
+    std::os::unix::fs::chown(&gate.folder, Some(0), None).expect("changed");
+    let opened = [fleet.path(), &gate.folder];
+    for folder in opened {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(folder, mode).expect("changed");
+    }
+    gate.daemon = None;
+    let socket = gate.folder.join("socket");
+    std::fs::remove_file(&socket).expect("removed");
+    let mut command = Command::new("python3");
+    command.args(["-c", ANSWERS_YES]).arg(&socket);
+    let _stranger = Process::start(std::os::unix::process::CommandExt::uid(
+        &mut command,
+        nobody,
+    ));
+    wait_for("the socket", || {
+        std::os::unix::net::UnixStream::connect(&socket).ok()
+    });
+    let answer = gate.ask("prepare", &alone);
+    assert!(
+        matches!(&answer, AskAnswer::NotYet(why) if why.contains("user 65534 listens there")),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn an_audit_file_that_cannot_be_one_ends_the_daemon_at_its_start() {
+    let fleet = Fleet::new("");
+    let mut gate = fleet.start("web_1", None);
+    gate.daemon = None;
+    let audit = gate.folder.join("audit");
+    let remove = || std::fs::remove_file(&audit).expect("removed");
+    let refused = |problem: &str| {
+        let output = wait::output(gate.fleet().arg("run"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        let expected = format!(
+            "error: cannot read the audit file {}: {problem}",
+            audit.display()
+        );
+        assert!(errors.starts_with(&expected), "{errors}");
+    };
+    std::fs::create_dir(&audit).expect("a folder");
+    refused("not a regular file");
+    std::fs::remove_dir(&audit).expect("removed");
+    std::os::unix::fs::symlink("/nowhere", &audit).expect("a link");
+    refused("it is a link");
+    remove();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &audit, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    refused("not a regular file");
+    remove();
+    if rustix::process::geteuid().is_root() {
+        std::fs::write(&audit, "").expect("written");
+        std::os::unix::fs::chown(&audit, Some(65534), None).expect("changed");
+        refused("it belongs to the user 65534");
+        remove();
+    }
+    // Something else takes its place while the daemon runs, which answers all the same.
+    gate.start_daemon();
+    rustix::fs::mknodat(rustix::fs::CWD, &audit, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    let alone = event("e1", "Reboot", &["web_1"]);
+    assert_eq!(gate.ask("prepare", &alone), AskAnswer::Yes);
+}
+
 /// Starts the daemon as systemd does for a `.socket` unit: the socket is descriptor 3.
 fn start_with_socket(gate: &Gate, listener: &UnixListener) -> Process {
     // It is first the standard error: processes that other tests start meanwhile do not inherit it.

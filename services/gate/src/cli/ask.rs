@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use scheduled_events::files::check_folder;
 use scheduled_events::limits::{GATE_ANOTHER_APPROVES, GATE_TIME};
 use scheduled_events_core::GateAnswer;
 use scheduled_events_core::record::Printable;
@@ -92,6 +95,7 @@ pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<St
             "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
         ))
     })?;
+    check_daemon(path, &stream)?;
     stream.set_read_timeout(Some(patience)).map_err(problem)?;
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
     stream.write_all(line.as_bytes()).map_err(problem)?;
@@ -100,6 +104,23 @@ pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<St
         .read_line(&mut reply)
         .map_err(problem)?;
     Ok(reply)
+}
+
+/// Makes sure that no other user's process answers: in a folder where others may write, one can
+/// listen at the daemon's path.
+fn check_daemon(path: &Path, stream: &UnixStream) -> Result<(), Failure> {
+    let socket = path.display();
+    let refused =
+        |why: String| Failure::refused(format!("cannot ask the daemon at {socket}: {why}"));
+    check_folder(path).map_err(|error| refused(error.to_string()))?;
+    let peer = socket_peercred(stream).map_err(|error| refused(error.to_string()))?;
+    if peer.uid.is_root() || peer.uid == geteuid() {
+        return Ok(());
+    }
+    let user = peer.uid;
+    Err(refused(format!(
+        "user {user} listens there; the daemon must run as this user or root"
+    )))
 }
 
 #[cfg(test)]

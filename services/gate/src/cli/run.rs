@@ -1,5 +1,8 @@
 //! `run`: the daemon of a machine.
 
+use std::path::Path;
+
+use scheduled_events::files::{PathError, check_path};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::log;
 use scheduled_events_common::metadata::{self, Compute};
@@ -13,8 +16,9 @@ use crate::engine;
 /// Runs the daemon until it is asked to end.
 ///
 /// # Errors
-/// The engine cannot be opened, this machine's name is unknown, or the socket cannot be used.
+/// The audit file or the engine cannot be used, this machine's name is unknown, or the socket cannot be used.
 pub async fn run(config: Config) -> Result<(), Failure> {
+    check_audit(&config.audit)?;
     let engine = engine::open(&config).await.map_err(Failure::usage)?;
     let (machine, zone) = identity(&config).await?;
     let daemon = Daemon::new(config, machine, zone, engine);
@@ -30,6 +34,20 @@ pub async fn run(config: Config) -> Result<(), Failure> {
     };
     notify_stopping();
     result
+}
+
+/// Whether there can be an audit file of the watcher at this path, or will be.
+fn check_audit(path: &Path) -> Result<(), Failure> {
+    match check_path(path) {
+        // The watcher may create it.
+        Ok(()) | Err(PathError::FolderMissing { .. } | PathError::FolderUnreadable { .. }) => {
+            Ok(())
+        }
+        Err(error) => Err(Failure::usage(format!(
+            "cannot read the audit file {}: {error}",
+            path.display()
+        ))),
+    }
 }
 
 /// This machine's name and zone, by the configuration or by instance metadata.

@@ -12,7 +12,7 @@ use crate::config::window::opening;
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::driver::{MARKS, marks_prefix, now};
-use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
+use crate::engine::{self, Aged, Engine, EngineError, StoreTime, check_clock};
 use crate::event::Event;
 use crate::group::shares;
 use crate::members::{Member, Presence, SilenceLimits, presence};
@@ -137,6 +137,9 @@ impl Registers {
         });
         let patience = SilenceLimits::of(config);
         let (mut machines, listed) = (BTreeMap::new(), engine.list_aged("machines/").await?);
+        if !listed.is_empty() {
+            problems.extend(check_clock(engine).err());
+        }
         let clock = engine.clock();
         for Aged {
             key,

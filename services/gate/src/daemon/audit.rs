@@ -21,7 +21,7 @@ pub(super) struct AuditFile {
 impl AuditFile {
     pub(super) fn new(path: &Path) -> Self {
         Self {
-            reader: AuditReader::new(path),
+            reader: AuditReader::new(path).refuse_links(),
         }
     }
 

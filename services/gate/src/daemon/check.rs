@@ -12,7 +12,7 @@ use super::message::{CheckReply, differing_groups, list};
 use super::problems::Subject;
 use super::{ANSWER_TIME, AnswerError, Daemon};
 use crate::config::{GroupConfig, Limit};
-use crate::engine::{EngineError, StoreTime};
+use crate::engine::{EngineError, StoreTime, check_clock};
 use crate::event::Event;
 use crate::group::shares;
 use crate::members::{Member, Presence};
@@ -47,7 +47,13 @@ impl Daemon {
             self.store(),
             self.clock()
         );
-        let mut findings = vec![if invalid.is_empty() {
+        let mut findings = vec![if let Err(error) = check_clock(&*self.engine) {
+            Finding::fail(
+                "store".to_owned(),
+                error.to_string(),
+                "let what is between this machine and the store keep the header",
+            )
+        } else if invalid.is_empty() {
             Finding::ok("store".to_owned(), answered)
         } else {
             let invalid: Vec<_> = invalid.iter().map(ToString::to_string).collect();

@@ -10,7 +10,7 @@ use super::problems::Subject;
 use super::{ANSWER_TIME, AnswerError, Daemon, EVENT_KEPT, Source, UngatedStarts, machine_key};
 use crate::config::GroupConfig;
 use crate::driver;
-use crate::engine::{EngineError, Revision, Swap};
+use crate::engine::{EngineError, Revision, Swap, check_clock};
 use crate::members::{Presence, presence};
 use crate::register::MachineRegister;
 use crate::store;
@@ -138,7 +138,7 @@ impl Daemon {
         if heartbeat.last.is_some() {
             self.has_beaten.send_replace(true);
         }
-        Ok(())
+        check_clock(&*self.engine)
     }
 
     /// Whether this register, found at the start, shows that the hub acts for this machine, or the

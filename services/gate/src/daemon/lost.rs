@@ -1,19 +1,22 @@
-//! Slots of this machine that this process does not know: the disk is new, the pod was replaced, or
-//! the audit file is gone.
+//! Slots of this machine whose event is over although no record says so: the disk is new, the pod
+//! was replaced, the audit file is gone, the watcher did not see the event, or the event no longer
+//! names this machine.
 //!
 //! The daemon compares them with the machine's own document. It never gives slots back on a guess:
-//! an event in the document keeps its slots, and so does an event for which this machine was out of
-//! service when the file was last written.
+//! an event that names this machine in the document keeps its slots, and so does an event for which
+//! this machine was out of service when the file was last written. A new file may have no record
+//! yet because its watcher waits for its first document, so it counts after `return_within`.
 
 use std::fmt;
 use std::time::Duration;
 
-use scheduled_events_core::{Document, ParseError};
+use scheduled_events_core::{Document, ParseError, Resources};
 use tokio::time::{sleep, timeout};
 
 use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, Daemon, Source};
 use scheduled_events_common::log;
 use scheduled_events_common::metadata::{self, MetadataError};
+use scheduled_events_common::names::Name;
 
 /// The minimum time between the two documents: one may be older than the other.
 const DOCUMENTS_APART: Duration = Duration::from_millis(2500);
@@ -45,26 +48,26 @@ impl fmt::Display for DocumentError {
 }
 
 impl Daemon {
-    /// Whether an event for which this machine holds a slot is over although no record says so: two
-    /// documents lack it, the watcher has not asked this process about it, and the machine is in
-    /// service.
+    /// Whether an event for which this machine holds a slot is over for it although no record says
+    /// so: in two documents it does not affect this machine, the watcher does not ask about it, and
+    /// the machine is in service.
     ///
     /// # Errors
     /// The document cannot be read.
     pub(super) async fn is_lost(&self, id: &str) -> Result<bool, DocumentError> {
         // A hub knows nothing of this machine's document, and gives slots back itself.
-        let Source::File(file) = &self.source else {
+        if matches!(self.source, Source::Hub) {
             return Ok(false);
-        };
+        }
         let is_settled = || {
-            let is_known = self
-                .events
-                .borrow()
-                .values()
-                .any(|pending| pending.event_id == id);
+            let is_waiting = self.is_waiting(id);
             let history = self.history.borrow();
-            let is_in_service = file.borrow().exists() && history.is_in_service();
-            is_known || history.over_since(id).is_some() || !is_in_service
+            let has_file = self
+                .has_file_since
+                .get()
+                .is_some_and(|since| since.elapsed() >= self.config.return_within);
+            let is_in_service = has_file && history.is_in_service();
+            is_waiting || history.over_since(id).is_some() || !is_in_service
         };
         // The watcher asks again if the event is open.
         if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled()
@@ -73,27 +76,35 @@ impl Daemon {
         }
         for pause in [Duration::ZERO, DOCUMENTS_APART] {
             sleep(pause).await;
-            if self.document_has(id).await? || is_settled() {
+            if self.document_affects(id).await? || is_settled() {
                 return Ok(false);
             }
         }
         let id = id.escape_debug();
         log::line(&format!(
-            "warning: {id} is over although no record says so: its document does not have it any more"
+            "warning: {id} is over although no record says so: by its document, it does not affect {}",
+            self.machine
         ));
         Ok(true)
     }
 
-    /// Whether the machine's own document has an event.
-    async fn document_has(&self, id: &str) -> Result<bool, DocumentError> {
+    /// Whether, by the machine's own document, an event affects this machine. One that names no
+    /// machine at all may.
+    async fn document_affects(&self, id: &str) -> Result<bool, DocumentError> {
         let endpoint = &self.config.metadata;
         let body = timeout(ANSWER_TIME, metadata::events_with_advice(endpoint)).await;
         let body = body.map_err(|_| DocumentError::Late(endpoint.clone()))?;
         let body = body.map_err(DocumentError::Metadata)?;
         let document = Document::parse(&body)
             .map_err(|error| DocumentError::Invalid(endpoint.clone(), error))?;
-        Ok(document
-            .events()
-            .any(|event| event.event_id().to_string().eq_ignore_ascii_case(id)))
+        let affects_this = |names: Resources<'_>| {
+            let mut names = names.iter().map(|name| Name::from(name.to_string()));
+            names
+                .next()
+                .is_none_or(|first| first == self.machine || names.any(|name| name == self.machine))
+        };
+        Ok(document.events().any(|event| {
+            event.event_id().to_string().eq_ignore_ascii_case(id) && affects_this(event.resources())
+        }))
     }
 }

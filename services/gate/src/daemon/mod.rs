@@ -6,7 +6,8 @@
 //! sees of others, `lost` finds slots of this machine that this process does not know, `upkeep`
 //! does the work besides answering, `problems` holds what does not work, and
 //! [`supervision`](scheduled_events_common::supervision) reports to systemd and Prometheus. While no event is open
-//! and no slot is held, the daemon's only request to the store is the write of its heartbeat. Five
+//! and no slot is held, the daemon's only requests to the store are the write of its heartbeat and,
+//! once in `return_within`, a read of the groups. Five
 //! tasks run concurrently on one thread: the server, the heartbeat, the reader of the audit file,
 //! the upkeep, which frees slots, and the supervision.
 
@@ -119,6 +120,8 @@ pub struct Daemon {
     last_forced: Cell<Stamp>,
     /// When the loop that reads records last went round, also where there is no file to read.
     last_audit_read: Cell<Instant>,
+    /// Since when there has been an audit file, as far as this process knows.
+    has_file_since: Cell<Option<Instant>>,
     /// When the upkeep last ran.
     last_upkeep: Cell<Instant>,
     problems: Problems,
@@ -146,6 +149,8 @@ struct PendingEvent {
     written_id: String,
     run: Mutex<GateRun>,
     questioned_at: Cell<Instant>,
+    /// Since when the questions name the same machines.
+    named_since: Cell<Instant>,
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
     answer: RefCell<Option<Result<Answer, AnswerError>>>,
@@ -273,6 +278,7 @@ impl Daemon {
             forced: RefCell::default(),
             last_forced: Cell::default(),
             last_audit_read: Cell::new(Instant::now()),
+            has_file_since: Cell::default(),
             last_upkeep: Cell::new(Instant::now()),
             problems: Problems::default(),
         })
@@ -361,6 +367,9 @@ impl Daemon {
                 self.leave_earlier_registers().await?;
             }
             let mut run = pending.run.lock().await;
+            if run.participant().event.resources != participant.event.resources {
+                pending.named_since.set(Instant::now());
+            }
             run.set_shares(&participant);
             run.recall_members(members.is_some().then_some(health));
             let mut answer = run.ask(&*self.engine, self, question).await?;
@@ -464,7 +473,11 @@ impl Daemon {
     async fn run_records(&self) {
         loop {
             if let Source::File(file) = &self.source {
-                let result = match self.read_records() {
+                let result = self.read_records();
+                let since = self.has_file_since.get().unwrap_or_else(Instant::now);
+                self.has_file_since
+                    .set(file.borrow().exists().then_some(since));
+                let result = match result {
                     Ok(()) if !file.borrow().exists() => {
                         Err("it does not exist yet: no slot is freed".to_owned())
                     }
@@ -692,10 +705,16 @@ impl PendingEvent {
             written_id: participant.event.written_id.clone(),
             run: Mutex::new(GateRun::new(participant)),
             questioned_at: Cell::new(Instant::now()),
+            named_since: Cell::new(Instant::now()),
             answer: RefCell::default(),
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })
+    }
+
+    /// Whether the watcher waits for an answer, as far as its questions show.
+    fn is_waiting(&self) -> bool {
+        self.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
     }
 
     /// The last answer, without a request to the store, if it still counts.

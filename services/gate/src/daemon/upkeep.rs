@@ -3,7 +3,8 @@
 //!
 //! It sends the store no request without a reason, which is: a slot that this machine holds, an
 //! event that ended while this process ran and for which another machine may still hold a slot, or
-//! a mark.
+//! a mark. Without a reason it reads the groups once in `return_within`: another machine may have
+//! taken a slot for this one, whose watcher did not see the event.
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::problems::Subject;
 use super::{
     ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, CORRECTED_WITHIN, Daemon, EVENT_KEPT,
+    PendingEvent, Source,
 };
 use crate::config::GroupConfig;
 use crate::driver::{self, GateRun, Question};
@@ -31,6 +33,8 @@ use scheduled_events_common::names::Name;
 pub(super) struct Slots {
     /// When to read the groups next; `None` if there is no reason to.
     pub(super) next_look: Option<Instant>,
+    /// When they were read last.
+    last_look: Instant,
     /// Whether this machine has claimed slots since the last read of the groups.
     has_claimed: bool,
     /// Events that are over, and for which other machines held slots at the last read.
@@ -44,6 +48,7 @@ impl Slots {
     pub(super) fn new() -> Self {
         Self {
             next_look: Some(Instant::now()),
+            last_look: Instant::now(),
             has_claimed: false,
             lingering: HashSet::new(),
             freed: 0,
@@ -55,8 +60,9 @@ impl Slots {
         !self.has_claimed && self.next_look.is_none()
     }
 
-    fn is_due(&self, now: Instant) -> bool {
-        self.next_look.is_some_and(|at| now >= at)
+    fn is_due(&self, now: Instant, idle: Option<Duration>) -> bool {
+        let idle = idle.map(|time| self.last_look + time);
+        self.next_look.or(idle).is_some_and(|at| now >= at)
     }
 }
 
@@ -187,7 +193,10 @@ impl Daemon {
             let ended = history.ended.pop_front();
             slots.lingering.extend(ended.map(|(id, _)| id));
         }
-        has_ended || slots.is_due(Instant::now())
+        // The hub gives slots back itself.
+        let is_hub = matches!(self.source, Source::Hub);
+        let idle = (!is_hub).then_some(self.config.return_within);
+        has_ended || slots.is_due(Instant::now(), idle)
     }
 
     /// Whether an event that was asked about ended for this machine and is not among those that
@@ -207,13 +216,14 @@ impl Daemon {
         {
             let mut slots = self.slots.borrow_mut();
             // Again with the next heartbeat, unless there is no reason to.
-            slots.next_look = Some(Instant::now() + self.config.heartbeat);
+            slots.last_look = Instant::now();
+            slots.next_look = Some(slots.last_look + self.config.heartbeat);
             slots.has_claimed = false;
         }
         let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
         let (mut lingering, mut holds_any) = (HashSet::new(), false);
         let (mut seen, mut document) = (Ok(()), Ok(()));
-        for (key, register) in registers {
+        for (key, mut register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self
                 .group(&group)
@@ -234,7 +244,7 @@ impl Daemon {
             let releases = register.releases(|id, machine| {
                 let is_own = *machine == self.machine;
                 is_own && (self.is_back(id, pause) || lost.contains(id))
-                    || !is_own && silent.contains(machine) && self.may_free(id)
+                    || !is_own && silent.contains(machine) && self.may_free(id, machine)
             });
             let mut changes = releases.clone();
             if let Some(next) = &register.next {
@@ -249,20 +259,14 @@ impl Daemon {
             driver::change_group(&*self.engine, &group, &changes, register.held().len()).await?;
             for change in &changes {
                 log::line(&format!("{} in the group {group}", self.written(change)));
+                change.apply(&mut register, driver::now());
             }
-            let own = register
-                .claims
-                .values()
-                .filter(|claim| claim.slots.contains(&self.machine))
+            let others = releases
+                .iter()
+                .filter(|change| !change.is_of(&self.machine))
                 .count();
-            let freed = |own: bool| {
-                releases
-                    .iter()
-                    .filter(|change| change.is_of(&self.machine) == own)
-                    .count()
-            };
-            self.slots.borrow_mut().freed += freed(false) as u64;
-            holds_any |= own > freed(true);
+            self.slots.borrow_mut().freed += others as u64;
+            holds_any |= register.held().contains(&self.machine);
             self.saw_group(&group, &register);
         }
         {
@@ -310,8 +314,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The other machines that hold slots of a group for an event that ended long ago, and that are
-    /// silent for certain. The events to check again are added to `lingering`.
+    /// The other machines that hold slots of a group for an event that ended long ago, or does not
+    /// name them any more, and that are silent for certain. The events to check again are added to `lingering`.
     async fn silent_holders(
         &self,
         register: &GroupRegister,
@@ -321,11 +325,10 @@ impl Daemon {
         for (id, claim) in &register.claims {
             let is_over = self.slots.borrow().lingering.contains(id)
                 && self.history.borrow().over_since(id).is_some();
-            for machine in claim
-                .slots
-                .iter()
-                .filter(|machine| is_over && **machine != self.machine)
-            {
+            let is_over_for = |machine: &&Name| {
+                **machine != self.machine && (is_over || self.unnamed_since(id, machine).is_some())
+            };
+            for machine in claim.slots.iter().filter(is_over_for) {
                 match self.is_silent(machine).await {
                     Ok(true) => drop(silent.insert(machine.clone())),
                     Ok(false) => {}
@@ -358,21 +361,37 @@ impl Daemon {
     /// Whether an event that a machine was refused no longer waits for a slot: it is over, or this
     /// machine's watcher does not ask.
     fn is_past(&self, id: &str, by: &Name) -> bool {
-        let asks = |pending: &Rc<super::PendingEvent>| {
-            pending.event_id == id && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN
-        };
         // The watcher may have asked an earlier process a moment ago.
         let would_know = || *by == self.machine && self.started_at.elapsed() >= ASKED_AGAIN_WITHIN;
-        self.history.borrow().over_since(id).is_some()
-            || would_know() && !self.events.borrow().values().any(asks)
+        self.history.borrow().over_since(id).is_some() || would_know() && !self.is_waiting(id)
     }
 
-    /// Whether an event ended so long ago that others may free the slots of silent machines.
-    fn may_free(&self, id: &str) -> bool {
-        self.history
-            .borrow()
-            .over_since(id)
+    /// Whether the watcher waits for an answer about an event, as far as its questions show.
+    pub(super) fn is_waiting(&self, id: &str) -> bool {
+        let events = self.events.borrow();
+        let asks = |pending: &Rc<PendingEvent>| pending.event_id == id && pending.is_waiting();
+        events.values().any(asks)
+    }
+
+    /// Whether an event ended, or ceased to name this machine, so long ago that others may free the
+    /// machine's slot if it is silent.
+    fn may_free(&self, id: &str, machine: &Name) -> bool {
+        let over_since = self.history.borrow().over_since(id);
+        over_since
+            .or_else(|| self.unnamed_since(id, machine))
             .is_some_and(|since| since.elapsed() >= self.config.return_within)
+    }
+
+    /// Since when this machine's watcher asks about an event that does not name another machine, as
+    /// far as this process knows.
+    fn unnamed_since(&self, id: &str, machine: &Name) -> Option<Instant> {
+        let events = self.events.borrow();
+        let mut pending = events.values().filter(|pending| pending.event_id == id);
+        let pending = pending.find(|pending| pending.is_waiting())?;
+        // A locked one is being asked; the next read of the groups shows it.
+        let run = pending.run.try_lock().ok()?;
+        let names = &run.participant().event.resources;
+        (!names.contains(machine)).then(|| pending.named_since.get())
     }
 
     /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
@@ -447,7 +466,7 @@ impl Daemon {
                 .borrow()
                 .over_since(&pending.event_id)
                 .is_some();
-            let is_waiting = !is_over && pending.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let is_waiting = !is_over && pending.is_waiting();
             let may_be_ready = run.may_be_ready();
             let may_have_slots = run.has_slots() || pending.may_be_late.get();
             let question = match (is_back_early, is_waiting) {

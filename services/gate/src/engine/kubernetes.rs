@@ -3,8 +3,9 @@
 //! A register is an annotation of a Lease of its own, and its revision is the object's
 //! `resourceVersion` and `uid`. The server refuses a PUT or a DELETE that names them if the object
 //! has others by then. It answers a GET that names none from the current state. With the version
-//! alone, the server would create a deleted Lease again. The engine does not use the Lease's own
-//! members: an expiring lease would be a lock that opens by time.
+//! alone, the server would create a deleted Lease again. The object's name says which register it
+//! is, so that one whose key or label was removed by hand is not lost. The engine does not use the
+//! Lease's own members: an expiring lease would be a lock that opens by time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,12 @@ const VALUE: &str = "scheduled-events/value";
 const REPLACED: &str = "scheduled-events/replaced";
 /// The label by which registers are found: the first part of the key.
 const LABEL: &str = "scheduled-events/register";
+/// The beginning of the names of the objects.
+const PREFIX: &str = "scheduled-events-";
+/// The values of the label. A list leaves out those of other kinds.
+const KINDS: [&str; 4] = ["events", "groups", "machines", "hub"];
+/// For how many dashes in an object's name it is tried which characters of the key they stand for.
+const DASHES_MAX: usize = 8;
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The maximum number of registers in one answer of a list.
@@ -71,10 +78,8 @@ impl Engine for KubernetesEngine {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
             let found = request("read", key, self.leases.get_opt(&object_name(key))).await;
-            match found.map_err(|refusal| refusal.error)? {
-                Some(lease) => register(lease, key).map(Some),
-                None => Ok(None),
-            }
+            let lease = found.map_err(|refusal| refusal.error)?;
+            lease.map(register).transpose()
         })
     }
 
@@ -153,8 +158,11 @@ impl Engine for KubernetesEngine {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
+            // One that has lost its label is found, too.
+            let kind = kind(prefix);
+            let others: Vec<_> = KINDS.into_iter().filter(|other| *other != kind).collect();
             let mut parameters = ListParams::default()
-                .labels(&format!("{LABEL}={}", kind(prefix)))
+                .labels(&format!("{LABEL} notin ({})", others.join(",")))
                 .limit(PAGE);
             let mut found = Vec::new();
             loop {
@@ -162,9 +170,14 @@ impl Engine for KubernetesEngine {
                     .await
                     .map_err(|refusal| refusal.error)?;
                 for lease in page.items {
-                    let key = annotation(&lease, KEY).unwrap_or_default().to_owned();
+                    let Some(known) = key_of(&lease, kind) else {
+                        continue;
+                    };
+                    let (key, register) = match known {
+                        Ok(key) => (key, register(lease)?),
+                        Err(key) => (key, nameless(&lease)?),
+                    };
                     if key.starts_with(prefix) {
-                        let register = register(lease, &key)?;
                         found.push((key, register));
                     }
                 }
@@ -194,15 +207,57 @@ fn object_name(key: &str) -> String {
         })
         .take(100)
         .collect();
-    let hash = Sha256::digest(key.as_bytes());
-    let hash = hash
-        .iter()
-        .take(8)
-        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
     format!(
-        "scheduled-events-{}-{hash:016x}",
-        readable.trim_matches('-')
+        "{PREFIX}{}-{:016x}",
+        readable.trim_matches('-'),
+        hash_of(key)
     )
+}
+
+fn hash_of(key: &str) -> u64 {
+    let hash = Sha256::digest(key.as_bytes());
+    hash.iter()
+        .take(8)
+        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
+}
+
+/// The key of the register that a Lease is, which has been labelled as one of this kind, or not at
+/// all: by its name, since the annotation may have been changed by hand. `None` if it is no register
+/// of this kind. If the key cannot be found out, the error is the part that the name shows.
+fn key_of(lease: &Lease, kind: &str) -> Option<Result<String, String>> {
+    let name = lease.metadata.name.as_deref()?;
+    if let Some(key) = annotation(lease, KEY)
+        && object_name(key) == name
+    {
+        return Some(Ok(key.to_owned()));
+    }
+    let (readable, hash) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
+    let rest = readable.strip_prefix(kind)?.strip_prefix('-')?;
+    let hash = u64::from_str_radix(hash, 16).ok()?;
+    let shown = format!("{kind}/{rest}");
+    Some(find_key(&shown, hash).ok_or(shown))
+}
+
+/// The key with this hash whose letters and digits are those of `shown`.
+fn find_key(shown: &str, hash: u64) -> Option<String> {
+    let start = shown.find('/')? + 1;
+    let dashes: Vec<_> = shown.match_indices('-').map(|(at, _)| at).collect();
+    let dashes: Vec<_> = dashes.into_iter().filter(|at| *at >= start).collect();
+    if dashes.len() > DASHES_MAX {
+        return None;
+    }
+    let options = 4_u32.pow(u32::try_from(dashes.len()).ok()?);
+    (0..options)
+        .map(|mut option| {
+            let mut key = shown.to_owned();
+            for at in &dashes {
+                let replaced = ["-", "_", ".", "/"][option as usize % 4];
+                key.replace_range(*at..=*at, replaced);
+                option /= 4;
+            }
+            key
+        })
+        .find(|key| hash_of(key) == hash)
 }
 
 /// The first part of a key, as a label allows it.
@@ -243,14 +298,16 @@ fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
         .map(String::as_str)
 }
 
-fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
+/// A Lease whose key cannot be found out: no valid register.
+fn nameless(lease: &Lease) -> Result<Versioned, EngineError> {
+    let name = lease.metadata.name.as_deref().unwrap_or_default();
+    let value = format!("the Lease {name} has no annotation {KEY} that fits its name");
+    let revision = revision(lease)?;
+    Ok(Versioned { value, revision })
+}
+
+fn register(lease: Lease) -> Result<Versioned, EngineError> {
     let revision = revision(&lease)?;
-    if annotation(&lease, KEY) != Some(key) {
-        let name = lease.metadata.name.unwrap_or_default();
-        return Err(EngineError(format!(
-            "the Lease {name} is not the register {key}: somebody else changed or made it"
-        )));
-    }
     let value = lease
         .metadata
         .annotations
@@ -318,7 +375,7 @@ mod tests {
             .as_mut()
             .expect("annotations")
             .remove(VALUE);
-        let register = register(emptied, "groups/web").expect("it can be listed");
+        let register = register(emptied).expect("it can be listed");
         let error =
             store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
         assert!(

@@ -149,6 +149,19 @@ pub(crate) fn is_key(key: &str) -> bool {
     key.len() <= KEY_MAX && key.bytes().all(is_usual) && key.split('/').all(is_part)
 }
 
+/// Whether the clock of a store that has answered is known.
+///
+/// # Errors
+/// It is not: no heartbeat has an age.
+pub(crate) fn check_clock(engine: &dyn Engine) -> Result<(), EngineError> {
+    engine.clock().map(drop).ok_or_else(|| {
+        EngineError(
+            "the answers of the store have no `Date`, as if a proxy removed it: no heartbeat has an age, so other machines count as silent"
+                .into(),
+        )
+    })
+}
+
 /// Registers with compare-and-swap.
 ///
 /// A key has lower-case letters, digits, `-`, `_`, `.` and `/`, at most 200 bytes; a part between

@@ -122,6 +122,8 @@ pub(crate) struct Selector {
     pub(crate) namespace: Option<String>,
     fields: Vec<(String, String)>,
     labels: Vec<(String, String)>,
+    /// A label, and the values that it must not have: it may be absent.
+    excluded: Option<(String, Vec<String>)>,
 }
 
 impl Selector {
@@ -143,10 +145,16 @@ impl Selector {
             };
             terms.map(pair).collect()
         };
+        let excluded = labels.and_then(|text| text.split_once(" notin "));
+        let excluded = excluded.map(|(key, values)| {
+            let values = values.trim_matches(['(', ')']).split(',');
+            (key.to_owned(), values.map(str::to_owned).collect())
+        });
         Self {
             namespace,
             fields: pairs(fields),
-            labels: pairs(labels),
+            labels: pairs(labels.filter(|_| excluded.is_none())),
+            excluded,
         }
     }
 
@@ -165,6 +173,10 @@ impl Selector {
             .is_none_or(|wanted| wanted == namespace)
             && self.fields.iter().all(field)
             && self.labels.iter().all(label)
+            && self.excluded.iter().all(|(key, values)| {
+                let value = object["metadata"]["labels"][key].as_str();
+                value.is_none_or(|value| values.iter().all(|excluded| excluded != value))
+            })
     }
 }
 

@@ -218,7 +218,12 @@ fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
             &daemon,
             r#"{"record":"recover","event_ids":["other"],"outcome":"done"}"#,
         );
-        lives(&daemon, 3 * daemon.config.heartbeat).await;
+        // Only then a new audit file shows that the machine is in service.
+        lives(
+            &daemon,
+            daemon.config.return_within + 3 * daemon.config.heartbeat,
+        )
+        .await;
         let problem = "the machine's own document: cannot ask http://127.0.0.1:1";
         assert!(daemon.summary().contains(problem), "{}", daemon.summary());
         assert!(daemon.metrics().engine_up, "the store answers");

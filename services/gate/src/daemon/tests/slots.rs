@@ -534,3 +534,41 @@ fn a_slot_that_comes_back_from_a_backup_is_given_back_again() {
         }
     });
 }
+
+/// A machine without a daemon joined an event, and left it again.
+#[test]
+fn a_slot_of_a_silent_machine_that_the_event_no_longer_names_is_freed_as_after_its_end() {
+    let config = CONFIG.replace("per_zone = true\n", "");
+    run_with_audit(&config, async |daemon| {
+        let asks = async |resources: &[&str], time: Duration| {
+            let end = Instant::now() + time;
+            while Instant::now() < end {
+                let answer = daemon.answer(Question::Prepare, event(resources)).await;
+                assert_eq!(answer, Ok(Answer::Open));
+                sleep(Duration::from_secs(5)).await;
+            }
+        };
+        let slots = async || {
+            let register = group(&daemon, "groups/db").await;
+            let held = register.held().into_iter().map(Name::to_string);
+            held.collect::<Vec<_>>().join(" ")
+        };
+        let (within, beat) = (daemon.config.return_within, daemon.config.heartbeat);
+        let story = async {
+            asks(
+                &["a", "never-seen"],
+                within + 5 * daemon.config.silent_after,
+            )
+            .await;
+            assert_eq!(slots().await, "a never-seen", "it is named");
+            asks(&["a"], within.saturating_sub(beat)).await;
+            assert_eq!(slots().await, "a never-seen", "it may come back");
+            asks(&["a"], 3 * beat).await;
+            assert_eq!(slots().await, "a");
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = story => {}
+        }
+    });
+}
