@@ -40,7 +40,7 @@ wheel: ## build the Python wheel into target/wheels; for Windows: make packages 
 	@tests/setup wheel
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2' || \
 		{ echo "setup: cannot get maturin, for the reason above; is there a network?" >&2; exit 1; }
-	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
+	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --locked --out ../target/wheels $(ARGS)
 
 deb: ## build the command's .deb for this machine's processor, and nothing else, into target/packages
 	@tests/setup deb

@@ -253,14 +253,14 @@ wheel() { # PROCESSOR LIBC PLATFORM
     local flags=()
     [[ $2 != musl ]] || flags=(-Ctarget-feature=-crt-static)
     # Zig links for glibc 2.17, whatever this machine has.
-    CARGO_ENCODED_RUSTFLAGS=$(flags ${flags[@]+"${flags[@]}"}) "$work/venv/bin/maturin" build --quiet --zig --manifest-path py/Cargo.toml \
+    CARGO_ENCODED_RUSTFLAGS=$(flags ${flags[@]+"${flags[@]}"}) "$work/venv/bin/maturin" build --quiet --locked --zig --manifest-path py/Cargo.toml \
         --target "$1-unknown-linux-$2" --compatibility "$3" --out "$out"
 }
 
 # Zig has what of macOS its linker needs.
 wheel_macos() {
     log "the wheel for macOS"
-    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --zig --manifest-path py/Cargo.toml \
+    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --locked --zig --manifest-path py/Cargo.toml \
         --target universal2-apple-darwin --out "$out" 2>"$work/macos" || { cat "$work/macos"; return 1; }
 }
 
@@ -296,7 +296,7 @@ windows() {
         (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 -X "$out/$name-${target%%-*}.zip" ./*)
     done
     log "the wheel for Windows"
-    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --manifest-path py/Cargo.toml \
+    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --locked --manifest-path py/Cargo.toml \
         --target x86_64-pc-windows-gnu --out "$out"
 }
 
