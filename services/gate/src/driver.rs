@@ -1,6 +1,6 @@
 //! Carries out the steps of the protocol on an engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -59,6 +59,9 @@ pub trait Members {
     /// Whether a machine seems to be silent, or is forgotten. One such observation frees none of
     /// its slots.
     fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
+
+    /// Which of these machines seem to be silent.
+    fn silent_of<'a>(&'a self, machines: &'a BTreeSet<Name>) -> Reply<'a, BTreeSet<Name>>;
 }
 
 /// A run of the gate's protocol for one participant, with this process's knowledge about the event.
@@ -72,6 +75,9 @@ pub struct GateRun {
     /// The marks that are registers of their own, as of `marks_moment`.
     marks: BTreeMap<Name, Marked>,
     marks_moment: Option<Revision>,
+    /// The latest moment that this process knows: an earlier one is of a store that came back from a
+    /// backup.
+    latest_moment: u64,
     group_revisions: Vec<Option<Revision>>,
     /// The round of the decision, and when this process first saw that.
     go_seen: Option<(u64, Instant)>,
@@ -101,6 +107,7 @@ impl GateRun {
             event_revision: None,
             marks: BTreeMap::new(),
             marks_moment: None,
+            latest_moment: 0,
             group_revisions,
             go_seen: None,
             newcomers: BTreeMap::new(),
@@ -286,6 +293,12 @@ impl GateRun {
                 let is_silent = members.seems_silent(&machine).await?;
                 self.progress.saw_reserver(machine, is_silent);
             }
+            GateStep::LookAtParticipants => {
+                let Participant { event, machine, .. } = &self.participant;
+                let others = event.resources.iter().filter(|name| *name != machine);
+                let silent = members.silent_of(&others.cloned().collect()).await?;
+                self.progress.saw_silent(silent);
+            }
             GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) | GateStep::Answer(_) => {}
         }
         Ok(())
@@ -389,9 +402,11 @@ impl GateRun {
             .event()
             .map(|event| (**event).clone())
             .unwrap_or_default();
+        let writes = register.writes.max(before.writes()) + 1;
         let Some(split) = self.split_registers(engine) else {
             self.describe(&mut register);
             change.apply(&mut register, now());
+            register.writes = writes;
             return match swap(engine, &key, self.event_revision.as_ref(), &register).await? {
                 Swap::Done(revision) => {
                     self.event_revision = Some(revision);
@@ -413,7 +428,10 @@ impl GateRun {
             let is_as_read = before
                 .event()
                 .is_some_and(|event| (event.round, &event.go) == (register.round, &register.go));
-            if !is_as_read || !self.participant.event.resources.iter().all(is_ready) {
+            if !is_as_read
+                || self.progress.is_older()
+                || !self.participant.event.resources.iter().all(is_ready)
+            {
                 return Ok(None);
             }
         }
@@ -435,9 +453,11 @@ impl GateRun {
         // A mark alone does not change the register, unless it changes the time: so marks do not
         // conflict with each other.
         register.marks.clear();
-        let value = (is_go || is_round || is_new_time || self.event_revision.is_none())
-            .then(|| encode(&key, &register))
-            .transpose()?;
+        let is_written = is_go || is_round || is_new_time || self.event_revision.is_none();
+        if is_written {
+            register.writes = writes;
+        }
+        let value = is_written.then(|| encode(&key, &register)).transpose()?;
         let change = SplitWrite {
             key: &key,
             expected: self.event_revision.as_ref(),
@@ -448,7 +468,10 @@ impl GateRun {
             needs_unchanged_parts: is_go,
         };
         match split.change_part(change).await? {
-            Some(whole) => self.saw_parts(&key, whole).map(Some),
+            Some(whole) => {
+                self.latest_moment = number_of(&whole.moment);
+                self.saw_parts(&key, whole).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -472,6 +495,11 @@ impl GateRun {
             let part: MarkRegister = decode(key, value)?;
             self.marks.insert(part.machine.clone(), part.marked());
         }
+        let moment = number_of(&whole.moment);
+        if moment < self.latest_moment {
+            self.progress.saw_older_marks();
+        }
+        self.latest_moment = self.latest_moment.max(moment);
         self.marks_moment = Some(whole.moment);
         let mut register = EventRegister::default();
         self.event_revision = None;
@@ -551,6 +579,11 @@ pub fn group_key(group: &str) -> String {
     format!("groups/{group}")
 }
 
+/// A moment as a number; 0 if the engine has no such.
+fn number_of(moment: &Revision) -> u64 {
+    moment.0.parse().unwrap_or(0)
+}
+
 /// Seconds since 1970, for people; no decision depends on them.
 pub fn now() -> Stamp {
     SystemTime::now()
@@ -587,6 +620,10 @@ mod tests {
 
         fn seems_silent<'a>(&'a self, _: &'a Name) -> Reply<'a, bool> {
             Box::pin(std::future::ready(Ok(false)))
+        }
+
+        fn silent_of<'a>(&'a self, _: &'a BTreeSet<Name>) -> Reply<'a, BTreeSet<Name>> {
+            Box::pin(std::future::ready(Ok(BTreeSet::new())))
         }
     }
 

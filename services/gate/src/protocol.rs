@@ -74,6 +74,11 @@ pub struct Participant {
 pub struct Progress {
     /// The event's register as it was last read.
     event: Option<Arc<EventRegister>>,
+    /// How many times it had been written, at the most, when this process read or wrote it.
+    writes: u64,
+    /// Whether it was older than that when it was last read: the store came back from a backup. Marks
+    /// in it may have been withdrawn since.
+    is_older: bool,
     /// The groups' registers as they were last read, in the order of [`Participant::shares`].
     groups: Vec<Option<Arc<GroupRegister>>>,
     /// The state of the groups' machines, in the order of [`Participant::shares`].
@@ -83,6 +88,8 @@ pub struct Progress {
     has_looked: bool,
     /// Whether the machines that reserved the groups are silent, as read during this question.
     reservers: BTreeMap<Name, bool>,
+    /// The event's machines that are silent, as read during this question.
+    silent: Option<BTreeSet<Name>>,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
     /// Whether this machine wrote the decision during this question.
@@ -104,6 +111,9 @@ pub enum GateStep {
     /// Read whether this machine, which reserved a group, is silent, and report that to
     /// [`Progress::saw_reserver`].
     LookAtReserver(Name),
+    /// Read which of the event's other machines are silent, and report that to
+    /// [`Progress::saw_silent`].
+    LookAtParticipants,
     /// Change the event's register from the value that was last read, and report the result to
     /// [`Progress::wrote_event`], [`Progress::event_conflict`] or [`Progress::event_unknown`].
     ChangeEvent(EventChange),
@@ -137,8 +147,13 @@ pub enum Why {
     Advice,
     /// An earlier decision about the event is void, and somebody may still post the approval.
     MayBePosted,
+    /// A moment ago a daemon on another computer had this machine's name.
+    MayBeCopy,
     /// These machines are not ready.
     NotReady(Vec<Name>),
+    /// All machines are marked as ready, and these are silent: they cannot say that they are not
+    /// ready any more.
+    Silent(Vec<Name>),
     /// Other machines' documents name these machines, too.
     DocumentsDiffer(Vec<Name>),
     /// Other machines of the group are out of service.
@@ -202,7 +217,7 @@ impl Participant {
         };
         // Whatever was decided, this machine is about to be not ready.
         let differs = !event.is_about(&self.event) && self.newcomers(event).next().is_none();
-        if differs || event.go.is_some() {
+        if differs || event.go.is_some() || progress.is_older {
             return self.begin();
         }
         if progress.mark != Some(Mark::Withdrawn) || event.is_ready(&self.machine) {
@@ -232,6 +247,9 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
+        if progress.is_older {
+            return self.begin();
+        }
         if !event.is_about(&self.event) {
             let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
             return if newcomers.is_empty() {
@@ -273,8 +291,14 @@ impl Participant {
                 closed: *closed,
             })
         });
+        // A mark counts as long as its machine can withdraw it.
+        let silent = progress.silent.as_ref();
         if all_are_ready && waits_for_not_before.is_none() {
-            return self.decide();
+            match silent {
+                None => return GateStep::LookAtParticipants,
+                Some(silent) if silent.is_empty() => return self.decide(),
+                Some(_) => {}
+            }
         }
         // The register may have been deleted since, and the mark with it, or be of another round.
         if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
@@ -282,6 +306,7 @@ impl Participant {
         }
         GateStep::Answer(Answer::Closed(match waits_for_not_before {
             Some(why) if all_are_ready => why,
+            None if all_are_ready => Why::Silent(silent.into_iter().flatten().cloned().collect()),
             _ => Why::NotReady(missing().cloned().collect()),
         }))
     }
@@ -572,7 +597,25 @@ impl Participant {
 impl Progress {
     /// Sets the event's register as read.
     pub fn saw_event(&mut self, register: Arc<EventRegister>) {
+        self.is_older |= register.writes < self.writes;
+        self.writes = self.writes.max(register.writes);
         self.event = Some(register);
+    }
+
+    /// Sets that the event's marks were older than before when they were last read.
+    pub fn saw_older_marks(&mut self) {
+        self.is_older = true;
+    }
+
+    /// Whether the event's register or its marks were older than before when they were last read.
+    pub const fn is_older(&self) -> bool {
+        self.is_older
+    }
+
+    /// How many times the event's register had been written, at the most, when this process read or
+    /// wrote it.
+    pub const fn writes(&self) -> u64 {
+        self.writes
     }
 
     /// Sets a group's register as read.
@@ -593,6 +636,11 @@ impl Progress {
         self.reservers.insert(machine, is_silent);
     }
 
+    /// Sets which of the event's other machines are silent, as read.
+    pub fn saw_silent(&mut self, silent: BTreeSet<Name>) {
+        self.silent = Some(silent);
+    }
+
     /// Sets the state of the machines as read recently; `None` if it was not.
     pub fn recall_members(&mut self, members: Option<Arc<[GroupHealth]>>) {
         (self.members, self.has_looked) = (members, false);
@@ -600,7 +648,8 @@ impl Progress {
 
     /// Reports that a change of the event's register was carried out, and returned this register.
     pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
-        self.event = Some(register);
+        self.is_older = false;
+        self.saw_event(register);
         self.has_decided = matches!(change, EventChange::Go(_));
         self.mark = Some(match change {
             EventChange::Mark(_, mark) => *mark,
@@ -665,6 +714,7 @@ impl Progress {
         self.event = None;
         self.groups.clear();
         self.reservers.clear();
+        self.silent = None;
         self.has_looked = false;
     }
 

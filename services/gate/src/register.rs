@@ -97,6 +97,10 @@ pub struct EventRegister {
     /// the decision.
     #[serde(default)]
     pub round: u64,
+    /// How many times it was written. A register with fewer than before is of a store that came back
+    /// from a backup.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub writes: u64,
     /// Whether an earlier round was decided: somebody may still post its approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_decided: bool,
@@ -104,6 +108,11 @@ pub struct EventRegister {
     pub marks: BTreeMap<Name, Marked>,
     /// The decision.
     pub go: Option<Go>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl EventRegister {
@@ -264,6 +273,10 @@ pub struct MachineRegister {
     /// request, but too late by at most the time of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<u64>,
+    /// When the computer was started, as an opaque text: it differs from one computer to another.
+    /// `None` if that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
     /// Whether it has prepared for an event after which it does not come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use scheduled_events::clock::boot_id;
+use scheduled_events_common::hexadecimal::hexadecimal;
+use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
@@ -32,6 +35,9 @@ pub(super) struct Heartbeat {
 impl Daemon {
     pub(super) async fn run_heartbeat(&self) {
         let mut heartbeat = self.heartbeat.lock().await;
+        let mut has_adopted = self.has_adopted.subscribe();
+        // The sender is in this daemon, so it is not closed.
+        let _ = has_adopted.wait_for(|has_adopted| *has_adopted).await;
         loop {
             let result = self.beat_or_report(&mut heartbeat).await;
             // The register of a machine that leaves cannot wait for the next heartbeat: a Preempt
@@ -39,6 +45,8 @@ impl Daemon {
             let is_urgent = result.is_err() && self.history.borrow().is_leaving();
             let pause = if is_urgent {
                 self.config.heartbeat.min(LEAVING_RETRY)
+            } else if self.may_be_copy.get().is_some() {
+                self.doubt()
             } else {
                 self.config.heartbeat
             };
@@ -81,6 +89,9 @@ impl Daemon {
                 if self.is_of_another_kind(&found) {
                     has_other |= heartbeat.beat == 0;
                     heartbeat.other_seen = Some(Instant::now());
+                }
+                if is_first && heartbeat.beat == 0 && self.is_of_another_computer(&found) {
+                    self.may_be_copy.set(Some(Instant::now()));
                 }
                 heartbeat.beat = heartbeat.beat.max(found.beat);
                 last = revision;
@@ -134,6 +145,11 @@ impl Daemon {
             (false, _) => Err(why()),
         };
         self.problems.report(Subject::MachineName, result);
+        // The other one has raised its heartbeat since, if it runs, and both have found that.
+        let is_certain = |since: Instant| since.elapsed() >= self.doubt();
+        if is_alone && self.may_be_copy.get().is_some_and(is_certain) {
+            self.may_be_copy.set(None);
+        }
         // Only now, since an answer that waits for it depends on what it has found.
         if heartbeat.last.is_some() {
             self.has_beaten.send_replace(true);
@@ -149,6 +165,22 @@ impl Daemon {
         found.beat > 0
             && found.by_hub != matches!(self.source, Source::Hub)
             && presence(found, None, self.engine.clock(), limits) != Presence::Gone
+    }
+
+    /// Whether this register, found at the start, is of a daemon that may still run on another
+    /// computer: this one may be a copy of it. A daemon that was started again on this computer has
+    /// no doubts.
+    fn is_of_another_computer(&self, found: &MachineRegister) -> bool {
+        found.beat > 0
+            && !found.by_hub
+            && !matches!(self.source, Source::Hub)
+            && (found.boot.is_none() || found.boot != boot())
+            && presence(found, None, self.engine.clock(), self.patience()) == Presence::Beating
+    }
+
+    /// How long it takes until a daemon that has this machine's name, too, has raised its heartbeat.
+    fn doubt(&self) -> Duration {
+        self.config.heartbeat * 5 / 4
     }
 
     /// A text for each group of this machine, by the groups' names.
@@ -169,6 +201,7 @@ impl Daemon {
             machine: Some(self.machine.clone()),
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
+            boot: boot(),
             leaving: self.history.borrow().is_leaving(),
             by_hub: matches!(self.source, Source::Hub),
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
@@ -180,4 +213,10 @@ impl Daemon {
             at: driver::now(),
         }
     }
+}
+
+/// When this computer was started, hashed: the id itself is nobody else's business.
+fn boot() -> Option<String> {
+    let id = boot_id();
+    (!id.is_empty()).then(|| hexadecimal(&Sha256::digest(id.as_bytes())[..8]))
 }

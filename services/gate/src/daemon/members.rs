@@ -20,6 +20,9 @@ use crate::store;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 
+/// Up to how many machines are read one by one. The registers of more are listed.
+const READ_ALONE_MAX: usize = 8;
+
 /// What was read of the machines.
 pub(super) struct Machines {
     /// The machines that were observed to be silent.
@@ -79,6 +82,27 @@ impl Members for Daemon {
                 now.since(StoreTime(written)).map(|age| age.min(steady_for))
             });
             Ok(silent_for.is_some_and(|time| time >= self.config.silent_after))
+        })
+    }
+
+    fn silent_of<'a>(&'a self, machines: &'a BTreeSet<Name>) -> Reply<'a, BTreeSet<Name>> {
+        Box::pin(async move {
+            let mut silent = BTreeSet::new();
+            if machines.len() <= READ_ALONE_MAX {
+                for machine in machines {
+                    if self.seems_silent(machine).await? {
+                        silent.insert(machine.clone());
+                    }
+                }
+                return Ok(silent);
+            }
+            let listed = self.engine.list_aged("machines/").await?;
+            let members = listed.iter().map(|aged| self.judge(aged).0);
+            let beating: BTreeSet<_> = members
+                .filter(|member| member.presence == Presence::Beating)
+                .map(|member| member.name)
+                .collect();
+            Ok(machines.difference(&beating).cloned().collect())
         })
     }
 }

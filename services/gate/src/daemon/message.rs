@@ -102,12 +102,20 @@ impl fmt::Display for Why {
             Self::MayBePosted => f.write_str(
                 "what was decided about the event as it was is void, and somebody may still approve it: wait some seconds",
             ),
+            Self::MayBeCopy => f.write_str(
+                "another computer, or this one before it was started anew, had this machine's name a moment ago: wait for a heartbeat",
+            ),
             Self::DocumentsDiffer(machines) => write!(
                 f,
                 "documents differ: the event of other machines affects {}, too",
                 list(machines)
             ),
             Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
+            Self::Silent(machines) => write!(
+                f,
+                "silent, so that nobody knows whether they are still ready: {}",
+                list(machines)
+            ),
             Self::NoSlot {
                 group,
                 held,

@@ -105,6 +105,11 @@ pub struct Daemon {
     heartbeat: Mutex<Heartbeat>,
     /// Whether this process has written a heartbeat.
     has_beaten: watch::Sender<bool>,
+    /// Whether this process has withdrawn the marks of an earlier one. Nobody hears of this process
+    /// before that: until then they would count.
+    has_adopted: watch::Sender<bool>,
+    /// Whether a daemon on another computer may have this machine's name: since when.
+    may_be_copy: Cell<Option<Instant>>,
     upkeep: Mutex<Upkeep>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
@@ -270,6 +275,8 @@ impl Daemon {
             slots: RefCell::new(Slots::new()),
             heartbeat: Mutex::default(),
             has_beaten: watch::Sender::default(),
+            has_adopted: watch::Sender::default(),
+            may_be_copy: Cell::default(),
             upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
@@ -364,6 +371,9 @@ impl Daemon {
         }
         let answer = timeout_at(end, async {
             if !participant.is_alone_and_urgent() {
+                if question == Question::Approve && self.may_be_copy.get().is_some() {
+                    return Ok(Answer::Closed(Why::MayBeCopy));
+                }
                 self.leave_earlier_registers().await?;
             }
             let mut run = pending.run.lock().await;

@@ -68,7 +68,8 @@ impl Slots {
 
 /// What only [`Daemon::run_upkeep`] knows, which has it as long as it runs.
 pub(super) struct Upkeep {
-    /// When to look for marks of an earlier process of this machine; `None` if that is done.
+    /// When to look for marks of an earlier process of this machine, at first at once; `None` if
+    /// that is done.
     adopts_at: Option<Instant>,
     /// Whether registers of events that were over before this process started may still exist.
     has_past_events: bool,
@@ -79,7 +80,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     pub(super) fn new() -> Self {
         Self {
-            adopts_at: Some(Instant::now() + ASKED_AGAIN_WITHIN),
+            adopts_at: Some(Instant::now()),
             has_past_events: true,
             over: HashSet::new(),
         }
@@ -91,6 +92,10 @@ impl Daemon {
         let mut upkeep = self.upkeep.lock().await;
         let upkeep = &mut *upkeep;
         loop {
+            if upkeep.adopts_at.is_some_and(|at| Instant::now() >= at) {
+                let adopt = self.adopt_marks(&mut upkeep.adopts_at);
+                self.try_if_due(Subject::EarlierMarks, adopt).await;
+            }
             let is_due = self.is_look_due();
             if self.has_own_to_free(&mut upkeep.over) || is_due {
                 self.problems
@@ -109,10 +114,6 @@ impl Daemon {
                     Ok(())
                 };
                 self.try_if_due(Subject::PastEvents, delete).await;
-            }
-            if upkeep.adopts_at.is_some_and(|at| Instant::now() >= at) {
-                let adopt = self.adopt_marks(&mut upkeep.adopts_at);
-                self.try_if_due(Subject::EarlierMarks, adopt).await;
             }
             self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
             self.try_if_due(Subject::Events, self.forget_events()).await;
@@ -408,7 +409,8 @@ impl Daemon {
             let event = register.event(id);
             self.ask_at(key, event, Question::Withdraw).await?;
         }
-        // A register that cannot be read may have such a mark.
+        // Nobody decides with a register that cannot be read, which may have such a mark.
+        self.has_adopted.send_replace(true);
         *next = (!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN);
         problems.into_iter().next().map_or(Ok(()), Err)
     }

@@ -85,6 +85,8 @@ fn each_rule_is_needed() {
             },
         ),
         breadth(Rule::Newcomers, &["S3"], Setup::one_joins()),
+        breadth(Rule::SilentMarks, &["S2"], Setup::cut_off()),
+        breadth(Rule::EarlierMarks, &["S2"], Setup::cut_off()),
         breadth(Rule::NoExpiry, &["S4"], each()),
         breadth(Rule::NoExpiry, &["S5"], each()),
         breadth(

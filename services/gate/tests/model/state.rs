@@ -35,6 +35,10 @@ pub(crate) enum Rule {
     Newcomers,
     /// Places do not expire by time.
     NoExpiry,
+    /// The marks of silent machines do not count for a decision.
+    SilentMarks,
+    /// A machine whose process has ended withdraws the marks of that one before others hear of it again.
+    EarlierMarks,
     /// Silent machines count as out of service.
     SilenceCounts,
     /// Machines that are out of service by a last call count.
@@ -89,6 +93,9 @@ pub(crate) struct Setup {
     pub(crate) not_before: bool,
     /// Machines may prepare without the gate, by their last calls, and have done so by `NotBefore`.
     pub(crate) last_call: bool,
+    /// A machine prepares by its last call only while its daemon is silent, and undoes first what an
+    /// earlier process has prepared.
+    pub(crate) cut_off: bool,
     /// The first event is a `Terminate`: its machines do not come back, unless it is cancelled.
     pub(crate) terminates: bool,
     /// The first event is advice: it is withdrawn some time, and never starts.
@@ -123,6 +130,7 @@ impl Setup {
             lost_replies: false,
             not_before: true,
             last_call: false,
+            cut_off: false,
             terminates: false,
             advice: false,
             failures: 0,
@@ -162,7 +170,19 @@ impl Setup {
         }
     }
 
-    /// The same, and a third machine that joins the event.
+    /// The same, and a machine that loses its state while its daemon is silent prepares again without
+    /// having withdrawn its mark.
+    pub(crate) fn cut_off() -> Self {
+        Self {
+            silences: 1,
+            crashes: 1,
+            last_call: true,
+            cut_off: true,
+            ..Self::one_event()
+        }
+    }
+
+    /// An event of two machines, and a third machine that joins it.
     pub(crate) fn one_joins() -> Self {
         Self {
             changes: 1,

@@ -30,6 +30,8 @@ pub(crate) struct Moment {
     pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// Which machines are silent.
     pub(crate) silent: [bool; MACHINES],
+    /// Which are forgotten.
+    pub(crate) forgotten: [bool; MACHINES],
     /// Whether the machine's document shows the event changed.
     pub(crate) is_changed: bool,
     /// The number of a new round.
@@ -167,9 +169,10 @@ impl Protocol {
             }
             GateStep::ReadEvent | GateStep::Answer(_) => Kind::Read,
             GateStep::ChangeEvent(_) | GateStep::ChangeGroup(..) => Kind::Change,
-            GateStep::ReadGroup(_) | GateStep::LookAtMembers | GateStep::LookAtReserver(_) => {
-                Kind::Other
-            }
+            GateStep::ReadGroup(_)
+            | GateStep::LookAtMembers
+            | GateStep::LookAtParticipants
+            | GateStep::LookAtReserver(_) => Kind::Other,
         };
         match step {
             GateStep::ChangeEvent(change) => {
@@ -242,6 +245,17 @@ impl Protocol {
             }
             GateStep::LookAtMembers => {
                 progress.saw_members(self.health(participant, moment.silent));
+            }
+            GateStep::LookAtParticipants => {
+                let is_silent = |&other: &usize| {
+                    let counts = self.setup.has(Rule::SilentMarks);
+                    counts && (moment.silent[other] || moment.forgotten[other])
+                };
+                let silent = (0..self.setup.machines).filter(is_silent).map(name);
+                let others = silent.filter(|name| {
+                    *name != participant.machine && participant.event.resources.contains(name)
+                });
+                progress.saw_silent(others.collect());
             }
             GateStep::LookAtReserver(machine) => {
                 let is_silent = (0..self.setup.machines)

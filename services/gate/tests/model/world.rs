@@ -7,7 +7,9 @@
 use std::hash::{Hash, Hasher};
 
 use scheduled_events_common::names::Name;
-use scheduled_events_gate::register::{EventRegister, GroupChange, GroupRegister};
+use scheduled_events_gate::register::{
+    EventChange, EventRegister, GroupChange, GroupRegister, Mark,
+};
 
 use crate::kept::Kept;
 use crate::state::{
@@ -306,6 +308,7 @@ impl World {
                 let is_called = setup.last_call
                     && setup.has(Rule::LastCall)
                     && status == Status::Scheduled
+                    && (!setup.cut_off || !has_daemon)
                     && !setup.is_advice(event);
                 if is_called && involved.phase.is_in_service() {
                     actions.push(Action::LastCall(machine, event));
@@ -347,6 +350,9 @@ impl World {
             event_register: self.event_registers[at.1],
             group_registers: self.group_registers,
             silent: self.presence.map(Presence::is_silent),
+            forgotten: self
+                .presence
+                .map(|presence| presence == Presence::Forgotten),
             is_changed: is_changed(self.seen[at.0][at.1]),
             new_round: self.new_round(at.1),
             posts_are_over: !self.may_be_posted(at.1),
@@ -394,6 +400,7 @@ impl World {
                 let involved = &mut self.involved[machine][event];
                 (involved.phase, involved.is_late) = (Phase::Preparing, true);
                 involved.is_for_longer = is_longer;
+                involved.is_ready &= !setup.cut_off;
                 self.leaving[machine] |= setup.is_final(event);
             }
             Action::Occupy(machine, event) => {
@@ -494,7 +501,12 @@ impl World {
                 self.silences -= 1;
                 self.presence[machine] = Presence::Hushed;
             }
-            Action::Resume(machine) => self.presence[machine] = Presence::Beating,
+            Action::Resume(machine) => {
+                self.presence[machine] = Presence::Beating;
+                if setup.has(Rule::EarlierMarks) {
+                    self.withdraw_earlier(setup, machine);
+                }
+            }
             Action::Forget(machine) => {
                 self.presence[machine] = Presence::Forgotten;
                 self.unreserve(setup, |_, by| *by == name(machine));
@@ -567,6 +579,21 @@ impl World {
         }
     }
 
+    /// Withdraws the marks of a machine that its process has not made.
+    fn withdraw_earlier(&mut self, setup: &Setup, machine: usize) {
+        for (register, involved) in self.event_registers.iter_mut().zip(self.involved[machine]) {
+            let is_known = involved.progress.mark().is_some();
+            if !is_known
+                && register.current.go.is_none()
+                && register.current.is_ready(&name(machine))
+            {
+                let mut value = (*register.current).clone();
+                EventChange::Mark(name(machine), Mark::Withdrawn).apply(&mut value, 0);
+                register.put(value, setup.stale_reads);
+            }
+        }
+    }
+
     /// Frees a machine's slots in all groups. The machine may still be out of service.
     fn release(&mut self, setup: &Setup, machine: usize, is_of: impl Fn(&str) -> bool) {
         let is_free_too_early = |event: usize| {
@@ -590,6 +617,9 @@ impl World {
     /// The next step of the protocol.
     fn step(&mut self, protocol: &Protocol, (machine, event): (usize, usize), outcome: Outcome) {
         let taken = self.take(protocol, (machine, event), outcome);
+        // A machine that is cut off cannot take part in what was decided before that.
+        let is_first = self.event_registers[event].current.go.is_none();
+        let decides = taken.decides && (is_first || !protocol.setup.cut_off);
         self.involved[machine][event] = taken.involved;
         self.event_registers[event] = taken.event_register;
         self.group_registers = taken.group_registers;
@@ -600,7 +630,7 @@ impl World {
         let setup = &protocol.setup;
         let is_longer = is_changed(self.seen[machine][event]) && setup.joins.is_none();
         let is_for_less = |&machine: &usize| !self.involved[machine][event].is_for_longer;
-        self.broken.s2 |= taken.decides
+        self.broken.s2 |= decides
             && (!self.all_ready(setup, event)
                 || is_longer && setup.events[event].iter().any(is_for_less));
         self.broken.s4 |= taken.exceeds;

@@ -35,6 +35,10 @@ impl Members for Nobody {
     fn seems_silent<'a>(&'a self, _: &'a Name) -> Reply<'a, bool> {
         Box::pin(std::future::ready(Ok(false)))
     }
+
+    fn silent_of<'a>(&'a self, _: &'a BTreeSet<Name>) -> Reply<'a, BTreeSet<Name>> {
+        Box::pin(std::future::ready(Ok(BTreeSet::new())))
+    }
 }
 
 /// What all machines report.

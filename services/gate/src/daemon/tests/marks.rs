@@ -3,8 +3,14 @@
 use super::*;
 use crate::register::{EventChange, MarkRegister};
 
-/// Marks machines as ready in the event's register.
+/// Marks machines as ready in the event's register, and raises their heartbeats.
 async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
+    for name in names
+        .iter()
+        .filter(|name| daemon.machine != Name::from(**name))
+    {
+        beat(daemon, name, 1).await;
+    }
     let (mut register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key())
         .await
         .expect("read");
@@ -507,7 +513,7 @@ fn a_mark_ends_with_the_event() {
 }
 
 #[test]
-fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
+fn a_mark_that_an_earlier_process_made_is_withdrawn_and_made_again_if_the_watcher_asks() {
     for (id, asks) in [("e", false), ("e", true), ("an id/of another form", false)] {
         run_with(TWO_GROUPS, async |daemon| {
             let event = Event {
@@ -518,11 +524,8 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
             let others = Event::new("others", "Reboot", ["b", "c"].map(Into::into).into());
             mark(&daemon, &others, &["b"]).await;
             let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
-            run(ASKED_AGAIN_WITHIN / 2).await;
-            assert!(
-                is_ready(&daemon, &event, "a").await,
-                "the watcher may still ask"
-            );
+            run(Duration::from_secs(1)).await;
+            assert!(!is_ready(&daemon, &event, "a").await, "{id}");
             if asks {
                 let answer = daemon.answer(Question::Approve, event.clone()).await;
                 assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["B".into()]))));
@@ -778,5 +781,106 @@ fn a_mark_of_a_large_event_is_withdrawn_by_a_machine_that_sees_a_smaller_one() {
             .expect("a mark");
         let part: MarkRegister = store::decode(&key, &found.value).expect("JSON");
         assert_eq!(part.mark, Mark::Withdrawn);
+    });
+}
+
+/// A machine that is silent cannot withdraw its mark: it may prepare again by its last call.
+#[test]
+fn the_mark_of_a_silent_machine_does_not_count() {
+    for others in [1, 20] {
+        run_with(TWO_GROUPS, async |daemon| {
+            let names: Vec<_> = (0..others).map(|index| format!("x{index}")).collect();
+            let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+            let event = event(&[&["a"], &names[..]].concat());
+            mark(&daemon, &event, &names).await;
+            sleep(daemon.config.silent_after + Duration::from_secs(1)).await;
+            let last = names.pop().expect("a machine");
+            for name in &names {
+                beat(&daemon, name, 2).await;
+            }
+            let silent = Ok(Answer::Closed(Why::Silent(vec![last.into()])));
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer, silent, "{others} others");
+            assert!(is_ready(&daemon, &event, "a").await);
+            beat(&daemon, last, 2).await;
+            let answer = daemon.answer(Question::Approve, event).await;
+            assert_eq!(answer, Ok(Answer::Open), "{others} others");
+        });
+    }
+}
+
+/// In the backup `b` is ready, and it has withdrawn its mark since.
+#[test]
+fn the_marks_of_a_store_that_came_back_from_a_backup_do_not_count() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let not_ready = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        let approve = || daemon.answer(Question::Approve, event.clone());
+        let restore = async |value: &str| put(&daemon, &event.key(), value).await;
+        assert_eq!(approve().await, not_ready);
+        let (mut register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key())
+            .await
+            .expect("read");
+        let mut write = |mark| {
+            EventChange::Mark("b".into(), mark).apply(&mut register, 1);
+            register.writes += 1;
+            store::encode("", &register).expect("JSON")
+        };
+        let (backup, newer) = (write(Mark::Ready), write(Mark::Withdrawn));
+        beat(&daemon, "b", 1).await;
+        restore(&newer).await;
+        assert_eq!(approve().await, not_ready);
+        restore(&backup).await;
+        assert_eq!(approve().await, not_ready);
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(approve().await, Ok(Answer::Open));
+    });
+}
+
+/// A copy of `a` is ready at once, while `a` prepares. Neither knows of the other before both have
+/// raised the heartbeat.
+#[test]
+fn a_daemon_that_may_be_a_copy_marks_nothing() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        mark(&daemon, &event, &["b"]).await;
+        beat(&daemon, "a", 7).await;
+        let check = async {
+            sleep(Duration::from_secs(1)).await;
+            let approve = || daemon.answer(Question::Approve, event.clone());
+            assert_eq!(approve().await, Ok(Answer::Closed(Why::MayBeCopy)));
+            assert!(!is_ready(&daemon, &event, "a").await);
+            beat(&daemon, "a", 9).await;
+            sleep(daemon.config.heartbeat * 3 / 2).await;
+            assert!(matches!(approve().await, Err(AnswerError::SameName(_))));
+            // Then the other one ends.
+            sleep(daemon.config.heartbeat * 3 / 2).await;
+            beat(&daemon, "b", 2).await;
+            assert_eq!(approve().await, Ok(Answer::Open));
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = check => {}
+        }
+    });
+}
+
+/// Otherwise it would count until the watcher has asked, if at all.
+#[test]
+fn the_mark_of_an_earlier_process_is_withdrawn_before_the_first_heartbeat() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        mark(&daemon, &event, &["a"]).await;
+        let check = async {
+            let own = machine_key(&"a".into());
+            while daemon.engine.read(&own).await == Ok(None) {
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert!(!is_ready(&daemon, &event, "a").await);
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = check => {}
+        }
     });
 }
