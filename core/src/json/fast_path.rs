@@ -216,6 +216,10 @@ impl<'a> PlainEnds<'a> {
                 .wrapping_add(self.next()?);
             escaped = true;
         }
+        // Only a quote is compared: the compiler sees that it starts a character.
+        if rest.as_bytes().get(length) != Some(&b'"') {
+            return None;
+        }
         let (string, after) = rest.split_at_checked(length)?;
         Some((Text::from_raw(string, escaped), after.strip_prefix('"')?))
     }
