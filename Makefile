@@ -159,12 +159,14 @@ bare-metal-c: ## build the C library for a Cortex-M4, and run C programs with it
 	@tests/setup c bare-metal bare-metal-c
 	@python3 tests/c/run.py --tier bare-metal
 
-platforms: ## check client and core for 64-bit ARM with musl, and for Windows
+platforms: ## check client and core for 64-bit ARM with musl, and for Windows; run the tests of the JSON reader for ARM in QEMU
 	@tests/setup platforms
 	$(CARGO) clippy --locked --package scheduled-events-cli --package scheduled-events --package scheduled-events-replay --package scheduled-events-core \
 		--target aarch64-unknown-linux-musl -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events-cli --package scheduled-events --package scheduled-events-replay --package scheduled-events-core --package scheduled-events-windows \
 		--all-targets --target x86_64-pc-windows-gnu -- -D warnings
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64 \
+		$(CARGO) test --locked --package scheduled-events-core --lib --target aarch64-unknown-linux-musl -- json:: fast_path::
 
 test-windows: ## run the command, the tests and the C library on Windows, in wine: make test-windows PARTS="demo"
 	@tests/setup windows

@@ -3,8 +3,8 @@
 //! Azure announces reboots, freezes, redeploys, spot evictions and terminations to the software in a virtual machine
 //! with a small JSON document. This crate parses that document, reports what changed since the last one, decides what to
 //! do and writes the approval. It is made for privileged agents: it never allocates, never recurses, never panics, and
-//! takes time linear in its input. The only `unsafe` code calls SSE2 instructions on x86-64, in one small module; on other
-//! processors the crate forbids `unsafe`.
+//! takes time linear in its input. The only `unsafe` code calls SSE2 instructions on x86-64 and NEON instructions on ARM64, in
+//! one small module; on other processors the crate forbids `unsafe`.
 //!
 //! ```
 //! use scheduled_events_core::{Action, Document, Policy, StartRequests, UnixSeconds, VmNames};
@@ -81,11 +81,11 @@
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
-    all(target_arch = "x86_64", target_feature = "sse2"),
+    any(target_arch = "x86_64", target_arch = "aarch64"),
     deny(unsafe_code)
 )]
 #![cfg_attr(
-    not(all(target_arch = "x86_64", target_feature = "sse2")),
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
     forbid(unsafe_code)
 )]
 #![cfg_attr(

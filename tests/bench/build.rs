@@ -1,62 +1,54 @@
-//! Builds the readers over C and C++ parsers, as far as those are installed.
+//! Builds the readers over C and C++ parsers. The sources of yyjson and simdjson are those of their crates; cJSON is used if it is
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
-    println!("cargo::rustc-check-cfg=cfg(have_cjson, have_simdjson)");
+    println!("cargo::rustc-check-cfg=cfg(have_cjson)");
 
     let packages = packages();
     for package in &packages {
-        println!(
-            "cargo::rustc-env=VERSION_{}={}",
-            package.name, package.version
-        );
+        export(&format!("VERSION_{}", package.name), &package.version);
     }
-    let yyjson = packages
-        .iter()
-        .find(|package| package.name == "yyjson-sys")
-        .expect("it is a dependency");
-
-    // yyjson's functions come with its crate; its header is wanted too, so that C reads with what is inlined there.
-    let header = yyjson.folder.join("yyjson/src/yyjson.h");
-    println!(
-        "cargo::rustc-env=VERSION_yyjson={}",
-        defined(&header, "YYJSON_VERSION_STRING")
+    let folder = |crate_name, folder| {
+        let package = packages.iter().find(|package| package.name == crate_name);
+        package.expect("it is a dependency").folder.join(folder)
+    };
+    let yyjson = folder("yyjson-sys", "yyjson/src");
+    export(
+        "VERSION_yyjson",
+        &defined(&yyjson.join("yyjson.h"), "YYJSON_VERSION_STRING"),
     );
-    c().include(header.parent().expect("a folder"))
+    c().include(&yyjson)
+        .file(yyjson.join("yyjson.c"))
         .file("c/read_yyjson.c")
         .compile("read_yyjson");
+
+    // Its on-demand interface takes its instructions from the compiler's flags, so it gets what this machine has.
+    let simdjson = folder("simdjson-sys", "vendor/simdjson");
+    export(
+        "VERSION_simdjson",
+        &defined(&simdjson.join("simdjson.h"), "SIMDJSON_VERSION"),
+    );
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .flag("-march=native")
+        .define("NDEBUG", None)
+        .include(&simdjson)
+        .file(simdjson.join("simdjson.cpp"))
+        .file("c/read_simdjson.cc")
+        .compile("read_simdjson");
 
     if let Some(header) = installed("cjson/cJSON.h") {
         println!("cargo::rustc-cfg=have_cjson");
         let number = |part| defined(&header, &format!("CJSON_VERSION_{part}"));
-        println!(
-            "cargo::rustc-env=VERSION_cjson={}.{}.{}",
-            number("MAJOR"),
-            number("MINOR"),
-            number("PATCH")
-        );
+        let version = ["MAJOR", "MINOR", "PATCH"].map(number).join(".");
+        export("VERSION_cjson", &version);
         c().file("c/read_cjson.c").compile("read_cjson");
         println!("cargo::rustc-link-lib=cjson");
-    }
-    if let Some(header) = installed("simdjson.h") {
-        println!("cargo::rustc-cfg=have_simdjson");
-        println!(
-            "cargo::rustc-env=VERSION_simdjson={}",
-            defined(&header, "SIMDJSON_VERSION")
-        );
-        // Its on-demand interface takes its instructions from the compiler's flags, so it gets what this machine has.
-        let mut build = cc::Build::new();
-        build
-            .cpp(true)
-            .std("c++17")
-            .flag("-march=native")
-            .define("NDEBUG", None)
-            .file("c/read_simdjson.cc");
-        build.compile("read_simdjson");
-        println!("cargo::rustc-link-lib=simdjson");
     }
     export_version(
         "BENCH_RUSTC",
@@ -131,6 +123,11 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
+/// Passes a text to the program.
+fn export(variable: &str, text: &str) {
+    println!("cargo::rustc-env={variable}={text}");
+}
+
 /// Passes the first line of a compiler's `--version` to the program.
 fn export_version(variable: &str, compiler: &str) {
     let output = Command::new(compiler)
@@ -138,8 +135,5 @@ fn export_version(variable: &str, compiler: &str) {
         .output()
         .expect("the compiler runs");
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!(
-        "cargo::rustc-env={variable}={}",
-        version.lines().next().unwrap_or("unknown")
-    );
+    export(variable, version.lines().next().unwrap_or("unknown"));
 }

@@ -40,10 +40,11 @@ def reading(report: Any) -> str:
     """Return each parser's time: core's in microseconds, the others' as multiples of it."""
     columns = [it for it in report["readings"] if it["form"] == "compact" and it["document"] in DOCUMENTS]
     head = [report["run"]["date"][:10], *(f"{DOCUMENTS[it['document']]}, {it['bytes']:,} B" for it in columns)]
+    versions = {it["name"]: it["version"] for it in report["readers"]}
     rows = [["**this project**", *(f"{it['readers']['core']['ns'] / 1000:,.1f} µs" for it in columns)]]
     for parser in PARSERS:
         cells = [it["readers"].get(parser) for it in columns]
-        rows.append([parser, *(f"{cell['ratio']:.1f} ×" if cell else "–" for cell in cells)])
+        rows.append([f"{parser} {versions.get(parser, '')}".strip(), *(f"{cell['ratio']:.1f} ×" if cell else "–" for cell in cells)])
     return table(head, rows)
 
 

@@ -216,7 +216,7 @@ impl<'a> NameBuffer<'_, 'a> {
     #[allow(clippy::inline_always)] // It has one caller.
     fn read_compact_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let first = scanner.rest_of_text().strip_prefix('"');
-        self.read_separated_names::<false>(scanner, first, 2, |after| after.strip_prefix(",\""))
+        self.read_separated_names::<false>(scanner, first, |after| after.strip_prefix(",\""))
     }
 
     /// Reads on, names with escapes included.
@@ -225,7 +225,7 @@ impl<'a> NameBuffer<'_, 'a> {
         let first = scanner
             .rest_of_text()
             .strip_prefix(if self.count == 0 { "\"" } else { ",\"" });
-        self.read_separated_names::<true>(scanner, first, 2, |after| after.strip_prefix(",\""))
+        self.read_separated_names::<true>(scanner, first, |after| after.strip_prefix(",\""))
     }
 
     #[inline(never)] // So that it takes no registers from compact names.
@@ -237,19 +237,16 @@ impl<'a> NameBuffer<'_, 'a> {
         } else {
             separator.strip(rest)
         };
-        self.read_separated_names::<false>(scanner, first, separator.len(), |after| {
-            separator.strip(after)
-        })
+        self.read_separated_names::<false>(scanner, first, |after| separator.strip(after))
     }
 
-    /// Reads names from `next` on, which starts after the opening quote. `strip` removes what separates them, `length` bytes.
+    /// Reads names from `next` on, which starts after the opening quote. `strip` removes what separates them.
     #[inline(always)]
     #[allow(clippy::inline_always)] // So that each caller has a loop of its own.
     fn read_separated_names<const ESCAPES: bool>(
         &mut self,
         scanner: &mut Scanner<'a>,
         mut next: Option<&'a str>,
-        length: usize,
         strip: impl Fn(&'a str) -> Option<&'a str>,
     ) -> bool {
         let mut last = scanner.rest_of_text();
@@ -262,7 +259,6 @@ impl<'a> NameBuffer<'_, 'a> {
                 *entry = name;
             }
             count = count.wrapping_add(1);
-            ends.skip(length);
             last = after;
             next = strip(after);
         }

@@ -178,78 +178,66 @@ pub(crate) fn short_integer(text: &[u8]) -> Option<(Integer, &[u8])> {
 /// 64 without waiting for the end of a string.
 pub(crate) struct PlainEnds<'a> {
     blocks: slice::Iter<'a, [u8; WIDE]>,
-    /// The special bytes of the current block.
+    /// The special bytes of the current block that no string has passed.
     ends: u64,
-    /// The current position in the block.
-    position: u32,
+    /// The length of the text from the current block on.
+    length: usize,
 }
 
 impl<'a> PlainEnds<'a> {
-    /// Starts with a string at the start of `text`, after its opening quote.
+    /// For strings in `text`.
     pub(crate) fn new(text: &'a str) -> Self {
         let (blocks, _) = text.as_bytes().as_chunks();
-        let mut blocks = blocks.iter();
-        let ends = blocks.next().map_or(0, special);
         Self {
-            blocks,
-            ends,
-            position: 0,
+            blocks: blocks.iter(),
+            ends: 0,
+            // The block before the first one.
+            length: text.len().wrapping_add(WIDE),
         }
     }
 
-    /// Splits `rest`, which starts after an opening quote, into the string and the text after its closing quote. `None` for
-    /// a long string, near the end of the text, and for one with escapes unless `ESCAPES`.
+    /// Splits `rest`, which starts after an opening quote, into the string and the text after its closing quote. `None` near
+    /// the end of the text, and for a string with escapes unless `ESCAPES`. No rest starts before the last string's end.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
     pub(crate) fn split<const ESCAPES: bool>(
         &mut self,
         rest: &'a str,
     ) -> Option<(Text<'a>, &'a str)> {
-        let mut length = self.next()?;
+        let mut length = self.next(rest.as_bytes())?;
         let mut escaped = false;
         while ESCAPES && let [b'\\', escape @ ..] = rest.as_bytes().get(length..)? {
             let (_, letters) = escape::decode(escape)?;
-            self.skip(letters);
+            let plain = self.next(escape.get(letters..)?)?;
             length = length
                 .wrapping_add(1)
                 .wrapping_add(letters)
-                .wrapping_add(self.next()?);
+                .wrapping_add(plain);
             escaped = true;
+        }
+        // Only a quote is compared: the compiler sees that it starts a character.
+        if rest.as_bytes().get(length) != Some(&b'"') {
+            return None;
         }
         let (string, after) = rest.split_at_checked(length)?;
         Some((Text::from_raw(string, escaped), after.strip_prefix('"')?))
     }
 
-    /// Moves to the next special byte, and returns how far away it was.
+    /// How far away the first special byte of `rest` is. Those before it are separators, or parts of an escape.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
-    fn next(&mut self) -> Option<usize> {
-        let ends = self.ends.wrapping_shr(self.position);
-        let length = if ends == 0 {
-            let before = u64::BITS.wrapping_sub(self.position);
-            self.ends = special(self.blocks.next()?);
-            self.position = self.ends.trailing_zeros();
-            if self.ends == 0 {
-                return None;
+    fn next(&mut self, rest: &[u8]) -> Option<usize> {
+        loop {
+            while self.ends == 0 {
+                self.ends = special(self.blocks.next()?);
+                self.length = self.length.wrapping_sub(WIDE);
             }
-            before.wrapping_add(self.position)
-        } else {
-            let length = ends.trailing_zeros();
-            self.position = self.position.wrapping_add(length);
-            length
-        };
-        Some(length as usize)
-    }
-
-    /// Steps over a special byte and at most 16 bytes after it: the separator after a closing quote, or the rest of an escape.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `plain_string`.
-    pub(crate) fn skip(&mut self, after: usize) {
-        let [after, ..] = after.to_le_bytes();
-        self.position = self.position.wrapping_add(1).wrapping_add(after.into());
-        if self.position >= u64::BITS {
-            self.position = self.position.wrapping_sub(u64::BITS);
-            self.ends = self.blocks.next().map_or(0, special);
+            let place = self.ends.trailing_zeros() as usize;
+            self.ends &= self.ends.wrapping_sub(1);
+            let from = self.length.wrapping_sub(place);
+            if let Some(distance) = rest.len().checked_sub(from) {
+                return Some(distance);
+            }
         }
     }
 }
@@ -302,12 +290,6 @@ impl Separator {
         }
     }
 
-    /// The length in bytes, from the comma to the quote.
-    #[inline]
-    pub(crate) const fn len(&self) -> usize {
-        self.length
-    }
-
     /// The text after the separator.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
@@ -353,12 +335,12 @@ mod tests {
     fn a_separator_matches_only_itself() {
         for white in ["\n  ", " ", "\t", "\r\n", "              "] {
             let separator = Separator::new(format!("{white}\"{:20}", "").as_bytes(), white.len());
-            assert_eq!(separator.len(), white.len() + 2);
+            assert_eq!(separator.length, white.len() + 2);
             let text = format!(",{white}\"EventId and the rest of the text");
-            assert_eq!(separator.strip(&text), text.get(separator.len()..));
+            assert_eq!(separator.strip(&text), text.get(separator.length..));
             assert_eq!(
                 separator.strip_any(text.as_bytes()),
-                text.as_bytes().get(separator.len()..)
+                text.as_bytes().get(separator.length..)
             );
             for other in [
                 &text[1..],
@@ -497,7 +479,6 @@ mod tests {
                 };
                 prop_assert_eq!(raw(Some(split)), raw(expected));
                 let Some(after) = split.1.get(step..) else { break };
-                ends.skip(step);
                 rest = after;
             }
         }

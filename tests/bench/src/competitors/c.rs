@@ -2,8 +2,6 @@
 
 use std::hint::black_box;
 
-use yyjson_sys as _; // Linked for the functions that c/read_yyjson.c calls.
-
 use super::{Competitor, Reader};
 
 unsafe extern "C" {
@@ -12,11 +10,10 @@ unsafe extern "C" {
     fn yyjson_memory(length: usize) -> usize;
     #[cfg(have_cjson)]
     fn read_cjson(data: *const u8, length: usize) -> u64;
-    #[cfg(have_simdjson)]
     fn read_simdjson(data: *const u8, length: usize, capacity: usize) -> u64;
 }
 
-/// Adds those that were built in, and how to install those that were not.
+/// Adds those that were built in, and how to install the one that was not.
 pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
     competitors.push(Competitor {
         name: "yyjson",
@@ -49,7 +46,6 @@ pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
             })
         },
     });
-    #[cfg(have_simdjson)]
     competitors.push(Competitor {
         name: "simdjson",
         version: env!("VERSION_simdjson"),
@@ -57,8 +53,6 @@ pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
                outside the time; does not check what is not read; repeated members found by this bench, repeated EventIds not",
         prepare: |body, _, _| padded(body),
     });
-    #[cfg(not(have_simdjson))]
-    absent.push("simdjson: libsimdjson-dev is not installed; tests/setup bench installs it");
     #[cfg(have_cjson)]
     competitors.push(Competitor {
         name: "cJSON",
@@ -75,7 +69,6 @@ pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
     let _ = absent;
 }
 
-#[cfg(have_simdjson)]
 fn padded(body: &[u8]) -> Option<Reader> {
     const PADDING: usize = 64;
     let length = body.len();
