@@ -89,10 +89,13 @@ pub(crate) fn in_virtual_time<T>(simulation: impl Future<Output = T>) -> T {
 /// The requests and bytes of this many idle machines in this time.
 pub(crate) fn idle(machines: usize, time: Duration) -> Count {
     in_virtual_time(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let audit = folder.path().join("audit");
+        std::fs::write(&audit, "").expect("written");
         let crowd = Crowd::new(machines, 1, 1);
         let mut running = JoinSet::new();
         for number in 0..machines {
-            let daemon = crowd.daemon(number, Path::new("/dev/null"));
+            let daemon = crowd.daemon(number, &audit);
             let late = crowd.between((0, 30_000));
             running.spawn_local(async move {
                 sleep(late).await;
