@@ -664,7 +664,7 @@ fn the_serde_form_of_a_policy_is_checked() {
         ),
         (r#"{"event":"Freeze"}"#, "missing field `action`"),
         (
-            r#"{"max_duration":8,"action":"hold"}"#,
+            r#"{"max_duration":-8,"action":"hold"}"#,
             "a duration such as",
         ),
         (

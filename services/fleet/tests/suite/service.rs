@@ -37,7 +37,7 @@ fn a_log_that_nobody_reads_holds_up_no_answer() {
     let mut gate = fleet.start("web_1", None);
     gate.daemon = None;
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    writer.write_all(&[b'\n'; 65536]).expect("it fits");
+    writer.write_all(&vec![b'\n'; 65536]).expect("it fits");
     gate.start_daemon_with(|command| {
         command.stderr(writer);
     });

@@ -1,6 +1,7 @@
 //! What the marks of one large event cost the store, in its register and in registers of their own.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -183,7 +183,7 @@ fn a_log_that_nobody_reads_holds_up_no_event() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    writer.write_all(&[b'\n'; 65536]).expect("it fits");
+    writer.write_all(&vec![b'\n'; 65536]).expect("it fits");
     hub.process = Some(Process::start(hub.command().arg("run").stderr(writer)));
     let machine = resource("virtualMachines", "db");
     queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
