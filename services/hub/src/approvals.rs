@@ -28,6 +28,9 @@ use crate::store::Store;
 /// gate lets no machine prepare again before [`POST_TIME`]; a request that is ended may still arrive.
 pub const YES_TIME: Duration = POST_TIME.saturating_sub(Duration::from_secs(1));
 
+/// The same for an event of one machine: nobody else prepares for it.
+pub const ALONE_TIME: Duration = Duration::from_secs(60 * 60);
+
 /// How much of that is kept for the request, which does without its event's row then.
 const REQUEST_LEFT: Duration = Duration::from_secs(5);
 

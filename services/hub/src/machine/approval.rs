@@ -8,7 +8,6 @@ use scheduled_events_core::{Arrival, Cause, RequestOutcome, Response, UnixMillis
 use tokio::time::Instant;
 
 use super::Machine;
-use crate::approvals::YES_TIME;
 use crate::azure::arm::ArmError;
 use crate::message::Message;
 use crate::store::StoreError;
@@ -45,9 +44,9 @@ impl Machine {
             let resource_id = known
                 .map(|known| known.resource_id.as_str())
                 .unwrap_or_default();
-            let yes_at = known.and_then(|known| known.yes_at);
             // Each approval follows a yes. One that is not known is an old one.
-            let until = yes_at.map_or_else(Instant::now, |at| at + YES_TIME);
+            let yes_until = known.and_then(|known| known.yes_until);
+            let until = yes_until.unwrap_or_else(Instant::now);
             let is_due = !self.approved.contains(&event_key(&id));
             let answer = is_due.then(|| self.shared.approvals.approve(resource_id, &id, until));
             (answer, id)

@@ -29,6 +29,7 @@ use scheduled_events_core::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use crate::approvals::{ALONE_TIME, YES_TIME};
 use crate::config::Approve;
 use crate::message::{Done, Message};
 use crate::notice::{EventKey, Notice, started, with_notification};
@@ -71,8 +72,8 @@ struct Known {
     may_be_named: Vec<String>,
     /// Whether an earlier process has seen it, and this one has no row of it yet.
     is_restored: bool,
-    /// When the gate was asked that answered last that it may be approved.
-    yes_at: Option<Instant>,
+    /// Until when the gate's last answer that it may be approved counts.
+    yes_until: Option<Instant>,
 }
 
 /// A machine that cannot be followed.
@@ -161,7 +162,7 @@ impl Machine {
                         order,
                         may_be_named: Vec::new(),
                         is_restored: true,
-                        yes_at: None,
+                        yes_until: None,
                     },
                 );
             } else if !message.is_empty() {
@@ -461,7 +462,7 @@ impl Machine {
         let before = self.events.get(&notice.key);
         let order = before.map(|known| known.order);
         let was_restored = before.is_some_and(|known| known.is_restored);
-        let yes_at = before.and_then(|known| known.yes_at);
+        let yes_until = before.and_then(|known| known.yes_until);
         let observed = with_notification(&notice.message, &notice.event_key(), |notification| {
             let mut order = order.unwrap_or_default();
             order.observe(notification);
@@ -486,7 +487,7 @@ impl Machine {
                     order,
                     may_be_named,
                     is_restored: was_restored && !notice.is_row,
-                    yes_at,
+                    yes_until,
                 };
                 self.events.insert(notice.key.clone(), known);
             }
@@ -609,7 +610,9 @@ impl Machine {
         if (phase, answer) == (GatePhase::Approve, GateAnswer::Open)
             && let Some(known) = self.events.get_mut(&event_key(&event.event_id))
         {
-            known.yes_at = Some(asked_at);
+            // Nobody else prepares for the event of one machine: it can wait for its turn among thousands.
+            let others = event.resources.as_ref().is_none_or(|names| names.len() > 1);
+            known.yes_until = Some(asked_at + if others { YES_TIME } else { ALONE_TIME });
         }
         if self.gate_answers.is_new(&event.event_id, phase, answer) {
             self.report(&event, |event| Record::Gate {
