@@ -695,7 +695,7 @@ typedef struct schedev_event {
   uint32_t duration_seconds;
   /**
    * The first invalid member among those that decisions depend on: a schedev_member, SCHEDEV_MEMBER_NONE if all are
-   * valid. An event with an invalid one is held, whatever the policy.
+   * valid. An event with an invalid one is never approved, whatever the policy.
    */
   uint32_t unreliable_member;
   /** Whether NotBefore is known. It is blank after the start of the event. */
@@ -1238,7 +1238,8 @@ SCHEDEV_API const char *schedev_action_word(uint32_t action);
 
 /**
  * A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
- * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
+ * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. Advice has
+ * ADVISED first and ADVICE_WITHDRAWN last. A document can
  * change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
  */
 typedef enum schedev_change {
@@ -1289,7 +1290,7 @@ typedef struct schedev_tracked_event {
   int64_t not_before_seconds;
   /** The expected length of the interruption in the newest document in which it is readable, if has_duration. */
   uint32_t duration_seconds;
-  /** A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these. */
+  /** A schedev_event_status: STARTED from its start on, SCHEDULED, ADVISORY for advice, or OTHER if it never had one of these. */
   uint32_t event_status;
   /** Whether not_before_seconds is known. */
   bool has_not_before;
@@ -1539,7 +1540,7 @@ typedef enum schedev_step_kind {
   SCHEDEV_STEP_GATE = 10,
   /**
    * End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
-   * is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
+   * is given for the event, except a preparation by the last call, or for the recovery. A program in which nothing runs during schedev_session_next() does not
    * get this step.
    */
   SCHEDEV_STEP_CANCEL = 11,
@@ -1659,8 +1660,8 @@ typedef struct schedev_machine {
  * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
  * --json` emits it. docs/use/records.md describes the members.
  *
- * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
- * others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+ * PREPARE, RECOVER, CHANGE, DECISION, LAST_CALL, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change",
+ * for LAST_CALL "gate", and so on. The others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
  * is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
  * resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
  * "recover" is null, because the step is their beginning. Each record ends with "time", and with "machine" and "vm_id" as far as

@@ -50,8 +50,8 @@ pub struct schedev_machine {
 /// Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
 /// --json` emits it. docs/use/records.md describes the members.
 ///
-/// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change" and so on. The
-/// others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
+/// PREPARE, RECOVER, CHANGE, DECISION, LAST_CALL, PROBLEM, UNTRACKED and NO_ADVICE have a record: "prepare", "recover", "change",
+/// for LAST_CALL "gate", and so on. The others have none. The members of an event are those of the newest document, but for its status, its NotBefore and whether it
 /// is this machine's, of which the session knows more. A session does not keep an event's resources, description, source and
 /// resource type, nor where a problem is: they are null without the document, or if the event is no longer in it. The outcome of "prepare" and
 /// "recover" is null, because the step is their beginning. Each record ends with "time", and with "machine" and "vm_id" as far as

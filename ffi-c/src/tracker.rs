@@ -22,7 +22,8 @@ use crate::text::{core_event_id, schedev_text};
 pub const SCHEDEV_TRACKER_EVENTS_MAX: usize = 256;
 
 /// A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
-/// of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
+/// of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. Advice has
+/// ADVISED first and ADVICE_WITHDRAWN last. A document can
 /// change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ pub struct schedev_tracked_event {
     pub not_before_seconds: i64,
     /// The expected length of the interruption in the newest document in which it is readable, if has_duration.
     pub duration_seconds: u32,
-    /// A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these.
+    /// A schedev_event_status: STARTED from its start on, SCHEDULED, ADVISORY for advice, or OTHER if it never had one of these.
     pub event_status: u32,
     /// Whether not_before_seconds is known.
     pub has_not_before: Flag,

@@ -3,8 +3,8 @@
 //! A thread writes it, so the watcher never waits for the disk, except before a preparation and an approval: [`Audit::sync`] waits
 //! until all records so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
 //! and counted in a `gap` record, in their place among the others. Numbers have no gaps: they count the lines of the file.
-//!
-//! `file` appends and rotates, `reader` reads, `error` says why a file cannot be used; this file has the queue and the thread.
+
+// `file` appends and rotates, `reader` reads, `error` says why a file cannot be used; this file has the queue and the thread.
 
 mod error;
 mod file;

@@ -2,8 +2,8 @@
 //!
 //! Plain HTTP, without a proxy, and without following redirects. Every request carries `Metadata: true` and `api-version`, and is
 //! never conditional. Bodies, heads and times are bounded.
-//!
-//! This file sends requests. `response` has what comes back, `error` why nothing does, and `resolver` the addresses of host names.
+
+// This file sends requests. `response` has what comes back, `error` why nothing does, and `resolver` the addresses of host names.
 
 mod error;
 mod resolver;
@@ -485,10 +485,32 @@ impl Imds {
         self.get(&format!("{}{api_version}", self.events), timeout)
     }
 
-    /// Posts an approval.
+    /// Posts an approval: `body` is what [`StartRequests::write`](scheduled_events_core::StartRequests::write) writes.
     ///
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::core::{Document, StartRequests};
+    /// use scheduled_events::imds::Imds;
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?).speed(60.0))?;
+    /// let (imds, timeout) = (Imds::new(&server.url())?, Duration::from_secs(5));
+    /// let id = loop {
+    ///     let response = imds.events(timeout)?;
+    ///     assert_eq!(response.status, 200);
+    ///     if let Some(event) = Document::parse(&response.body)?.events().next() {
+    ///         break event.event_id().to_string();
+    ///     }
+    /// };
+    /// let mut body = [0; 256];
+    /// let length = StartRequests::new(&[id.as_str()]).write(&mut body)?;
+    /// assert_eq!(imds.approve(&body[..length], timeout)?.status, 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<HttpResponse, RequestFailure> {
         self.approve_in(&self.api_version, body, timeout)
     }

@@ -50,7 +50,7 @@ struct Shared {
 /// ```
 /// use std::path::Path;
 ///
-/// use scheduled_events::files::PathError;
+/// use scheduled_events::error::PathError;
 /// use scheduled_events::metrics::MetricsFile;
 ///
 /// let refused = MetricsFile::new(Path::new("/no/such/folder/events.prom"), |_| {});

@@ -22,7 +22,8 @@ use scheduled_events_core::{
     UnixSeconds,
 };
 
-use crate::hooks::CommandOutcome;
+#[doc(inline)]
+pub use crate::hooks::CommandOutcome;
 use crate::limits::GATE_ANOTHER_APPROVES;
 use crate::policy_file::PolicySource;
 use crate::record::{GateOutcome, Record, TimedRecord, event_key};
@@ -152,8 +153,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::hooks::CommandOutcome;
-/// use scheduled_events::metrics::{CommandKind, Metrics};
+/// use scheduled_events::metrics::{CommandKind, CommandOutcome, Metrics};
 /// use scheduled_events::record::Record;
 /// use scheduled_events::watch::WatchStatus;
 /// use scheduled_events_core::UnixSeconds;
@@ -193,8 +193,7 @@ struct Start {
 /// ```
 /// use std::time::Duration;
 ///
-/// use scheduled_events::hooks::CommandOutcome;
-/// use scheduled_events::metrics::{CommandKind, Metrics};
+/// use scheduled_events::metrics::{CommandKind, CommandOutcome, Metrics};
 ///
 /// let commands = Metrics::new().commands();
 /// std::thread::spawn(move || commands.ended(CommandKind::Gate, &CommandOutcome::Succeeded, Duration::ZERO));

@@ -14,7 +14,7 @@ use crate::files::{FileError, PathError};
 /// ```
 /// use std::path::Path;
 ///
-/// use scheduled_events::files::PathError;
+/// use scheduled_events::error::PathError;
 /// use scheduled_events::state::{StateFile, StateFileError};
 ///
 /// let refused = StateFile::open(Path::new("/no/such/folder/state"));

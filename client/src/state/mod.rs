@@ -6,9 +6,9 @@
 //!
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
-//!
-//! `content` is the format, `bounds` keeps it small, `inspect` reads a file that another process uses, `sight` is what that process
-//! reports beside it, and `error` says why one cannot be used.
+
+// `content` is the format, `bounds` keeps it small, `inspect` reads a file that another process uses, `sight` is what that process
+// reports beside it, and `error` says why one cannot be used.
 
 mod bounds;
 mod content;

@@ -34,7 +34,7 @@ pub struct Sight {
     steady_ms: u64,
     /// The same moment as the time of day, by the service's clock where the watcher knows it.
     time_ms: i64,
-    /// Whether no document arrived for [`BLIND_AFTER`](crate::limits::BLIND_AFTER), or for three intervals if that is longer.
+    /// Whether no document arrived for 10 seconds, or for three intervals if that is longer.
     pub blind: bool,
     /// When the last document arrived; `None` before the first one.
     pub last_document: Option<UnixSeconds>,

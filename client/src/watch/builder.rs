@@ -125,7 +125,8 @@ impl WatcherBuilder {
         }
     }
 
-    /// Asks the metadata service at this URL, as [`Imds::new`] does. The default is the one of every Azure machine.
+    /// Asks the metadata service at this URL, as [`Imds::new`] does. The default is the one of every Azure machine. The environment is
+    /// not read: to run under `scheduled-events replay`, pass the variable `SCHEDULED_EVENTS_ENDPOINT`, if it is set.
     pub fn endpoint(self, url: impl AsRef<str>) -> Self {
         Self {
             imds: Imds::new(url.as_ref()).map_err(WatcherError::from),
@@ -133,7 +134,8 @@ impl WatcherBuilder {
         }
     }
 
-    /// Asks the metadata service so, with the version of [`api_version`](Self::api_version).
+    /// Sends requests with this client, in place of an endpoint. The version of the API is that of [`api_version`](Self::api_version),
+    /// not the client's.
     pub fn imds(self, imds: Imds) -> Self {
         Self {
             imds: Ok(imds),
@@ -168,7 +170,8 @@ impl WatcherBuilder {
     }
 
     /// Calls this function, on a thread of its own, to prepare the machine for an event whose rule asks for it. The event may be
-    /// approved once it returns `Ok`. If it returns an error or panics, it is called again while there is time.
+    /// approved once it returns `Ok`. If it returns an error or panics, it is called again while there is time. Without a function, an event
+    /// whose rule says to prepare is held.
     pub fn prepare(
         mut self,
         function: impl Fn(&Task) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync + 'static,

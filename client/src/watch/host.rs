@@ -17,7 +17,7 @@ use crate::limits::EVENTS_MAX;
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
 
 /// Performs what a watcher decides: runs commands, calls functions, prints. Each method has a default, which does nothing: without
-/// a preparation, an event whose rule asks for one is held.
+/// a preparation, an event whose rule asks for one is held. The default `gate` answers yes.
 ///
 /// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread; a reply can
 /// be sent there. The functions of a [`WatcherBuilder`](super::WatcherBuilder) run on threads of their own.
@@ -101,7 +101,7 @@ pub trait Host {
     }
 
     /// Called right before an approval is posted, to make durable what was recorded so far. It delays the approval, so it must not
-    /// take longer than [`AUDIT_WAIT`](crate::limits::AUDIT_WAIT), whatever fails.
+    /// take longer than 2 seconds, whatever fails.
     fn before_approval(&mut self) {}
 
     /// Called after [`WatcherHandle::reload`](super::WatcherHandle::reload): returns the policy that counts from now on, or why it
@@ -205,12 +205,12 @@ impl<'a> Poll<'a> {
 pub struct WatchStatus<'a> {
     /// Whether a document was read since the start.
     pub answered: bool,
-    /// Since when no document arrives, once that is [too long](crate::limits::BLIND_AFTER).
+    /// Since when no document arrives, once that is longer than 10 seconds, or than three intervals.
     pub blind_since: Option<UnixSeconds>,
     /// For how long no document has arrived, once that is too long; zero before.
     pub blind_for: Duration,
     /// By how many seconds this machine's clock is ahead of the service's, less than zero if it lags; zero as long as it differs by no
-    /// more than [`CLOCK_DEVIATION_MIN`](crate::limits::CLOCK_DEVIATION_MIN). `None` if no answer had a date.
+    /// more than 2 seconds. `None` if no answer had a date.
     pub clock_offset_seconds: Option<i64>,
     /// The number of tracked events.
     pub events: usize,
@@ -278,7 +278,7 @@ pub enum Note {
         /// The number of tracked events.
         events: usize,
     },
-    /// The first poll has no answer for [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER), and is sent again beside it.
+    /// The first poll has no answer for 5 seconds, and is sent again beside it.
     NoAnswerYet,
     /// The version of the API that has advice brings no documents any more, and the other one does. Noted once.
     AdviceUnseen,

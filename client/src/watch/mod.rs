@@ -1,15 +1,17 @@
 //! The watcher: polls the metadata service, reports changes, decides, prepares, approves and recovers.
 //!
 //! Core's [`Session`] makes every decision. This folder gives it what it does not have: a clock, HTTP, a state file, and a host
-//! that acts. Read it in this order:
-//!
-//! * `builder`: how a watcher is configured. `functions`: the functions that it may be given.
-//! * `host`: the trait that a caller may implement instead, and the notes for its log. `reply`: how it answers.
-//! * `message`: how other threads report to the watcher.
-//! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
-//!   send.
-//! * `poller`: its requests, for a program that only looks.
-//! * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
+//! that acts. Start with [`Watcher::builder`]; implement [`Host`] to act on the watcher's thread; [`Poller`] only reads.
+
+// Read it in this order:
+//
+// * `builder`: how a watcher is configured. `functions`: the functions that it may be given.
+// * `host`: the trait that a caller may implement instead, and the notes for its log. `reply`: how it answers.
+// * `message`: how other threads report to the watcher.
+// * this file: `Watcher`, the loop that does what the session says. `incoming`: what it does with the answers that other threads
+//   send.
+// * `poller`: its requests, for a program that only looks.
+// * `error`: why there is none. `transport`, `name`, `identity`, `persistence`, `sight`: its parts. Each has one responsibility and knows none of the others.
 
 mod builder;
 mod error;

@@ -8,8 +8,7 @@ use super::transport::Transport;
 use crate::imds::{HttpResponse, Imds, RequestFailure};
 
 /// Requests documents as a watcher does: a request that may take two minutes is sent again beside the first one, after
-/// [`REPEAT_AFTER`](crate::limits::REPEAT_AFTER) and then every [`REPEAT_EVERY`](crate::limits::REPEAT_EVERY), and the first answer
-/// counts.
+/// 5 seconds and then every 10 seconds, and the first answer counts.
 ///
 /// ```
 /// use scheduled_events::imds::{API_VERSION, Imds};

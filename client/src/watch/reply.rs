@@ -211,7 +211,7 @@ impl PrepareReply {
         self.report(HookOutcome::Abandoned);
     }
 
-    /// The preparation ended so, which the record shows; [`HookOutcome::preparation`] says what it leads to.
+    /// Reports this outcome of the preparation, which the record shows; [`HookOutcome::preparation`] says what it leads to.
     pub fn report(self, outcome: HookOutcome) {
         self.attempt.answer(Answer::Prepared(outcome));
     }
@@ -270,7 +270,7 @@ impl RecoverReply {
         self.report(HookOutcome::Failed);
     }
 
-    /// The recovery ended so, which the record shows; see [`HookOutcome::has_recovered`].
+    /// Reports this outcome of the recovery, which the record shows; see [`HookOutcome::has_recovered`].
     pub fn report(self, outcome: HookOutcome) {
         self.attempt.answer(Answer::Recovered(outcome));
     }
@@ -343,7 +343,7 @@ impl GateReply {
         self.report(GateAnswer::Closed);
     }
 
-    /// This answer.
+    /// Answers with this value.
     pub fn report(self, answer: GateAnswer) {
         let phase = self.phase;
         self.attempt.answer(Answer::Gate(phase, answer));

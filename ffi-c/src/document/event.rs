@@ -109,7 +109,7 @@ pub struct schedev_event {
     /// DurationInSeconds: the expected length of the interruption, if has_duration.
     pub duration_seconds: u32,
     /// The first invalid member among those that decisions depend on: a schedev_member, SCHEDEV_MEMBER_NONE if all are
-    /// valid. An event with an invalid one is held, whatever the policy.
+    /// valid. An event with an invalid one is never approved, whatever the policy.
     pub unreliable_member: u32,
     /// Whether NotBefore is known. It is blank after the start of the event.
     pub has_not_before: Flag,

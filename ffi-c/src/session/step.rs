@@ -45,7 +45,7 @@ pub enum schedev_step_kind {
     /// schedev_session_gate_answered() with attempt when the answer is known, now or later.
     SCHEDEV_STEP_GATE = 10,
     /// End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
-    /// is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
+    /// is given for the event, except a preparation by the last call, or for the recovery. A program in which nothing runs during schedev_session_next() does not
     /// get this step.
     SCHEDEV_STEP_CANCEL = 11,
     /// To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes

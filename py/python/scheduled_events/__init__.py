@@ -73,11 +73,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import aio, spot
+    from . import aio, spot, terminate
 
 
 class _Lazy(ModuleType):
-    """A module that is imported at the first access to its attributes."""
+    # A module that is imported at the first access to its attributes.
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        import importlib  # noqa: PLC0415
+
+        return importlib.import_module(self.__name__).__doc__
 
     def __getattr__(self, name: str) -> Any:
         import importlib  # noqa: PLC0415
@@ -91,10 +97,11 @@ class _Lazy(ModuleType):
 
 
 if not TYPE_CHECKING:
-    # Importing asyncio takes longer than importing the rest of this package, and few programs use spot. A function
-    # __getattr__ of this package could delay them too, but then the interpreter caches no attribute of the package.
+    # Importing asyncio takes longer than importing the rest of this package, and few programs use the others. A
+    # function __getattr__ of this package could delay them too, but then the interpreter caches none of its attributes.
     aio = _Lazy(f"{__name__}.aio")
     spot = _Lazy(f"{__name__}.spot")
+    terminate = _Lazy(f"{__name__}.terminate")
 
 __all__ = [
     "Action",
@@ -161,4 +168,5 @@ __all__ = [
     "scenarios",
     "spot",
     "start_requests",
+    "terminate",
 ]

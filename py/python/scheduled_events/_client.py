@@ -163,7 +163,8 @@ class Client:
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
         it failed, anything else that it succeeded. One that takes a second argument gets a Task, with ``deadline`` and
-        ``cancelled``. ``prepare`` takes the machine out of service for one event. One that failed is called again after
+        ``cancelled``. ``prepare`` takes the machine out of service for one event;
+        without it, an event whose rule says to prepare is held. One that failed is called again after
         5 seconds to a minute, while the event has not started and its start is not nearer than the last call took; at
         most ``prepare_retries`` times, and not if it sets its task's ``retry`` to False.
         ``recover`` takes it back, once no event keeps it out any more, with the event that ended last; one that failed

@@ -485,7 +485,7 @@ class Wait(Frozen):
     """Do nothing before this time."""
 
     __slots__ = ()
-    until: datetime = _field("The time to wait for.")
+    until: datetime = _field("The time to wait for, cut to whole seconds; sleep for ``seconds``.")
     seconds: float = _field("How many seconds that is from now.")
 
 

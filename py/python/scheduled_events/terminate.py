@@ -6,7 +6,7 @@ The profiles are those of the REST API, ``properties.virtualMachineProfile.sched
 >>> TerminateNotificationProfile(True, timedelta(minutes=10)).to_dict()
 {'notBeforeTimeout': 'PT10M', 'enable': True}
 
-What Azure refuses raises a :class:`ProfileError` with the name of the rule.
+What Azure refuses raises a ``ProfileError`` with the name of the rule.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TerminateNotificationProfile:
             _format(self.not_before_timeout)
 
     def check(self, *, is_spot: bool = False, api_version: str) -> None:
-        """Raise :class:`ProfileError` unless a scale set accepts the profile with this version of the compute API."""
+        """Raise ``ProfileError`` unless a scale set accepts the profile with this version of the compute API."""
         _native.check_profile(self.enable, is_spot, api_version)
 
     def to_dict(self) -> dict[str, Any]:

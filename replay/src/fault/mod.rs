@@ -38,8 +38,9 @@
 //! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or
 //! `2min`.
 //!
-//! [`KINDS`] and [`MESSAGE_KINDS`] list the kinds: `kind` has these tables. This file parses a
-//! fault, and `plan` combines the faults of one request.
+//! [`KINDS`] and [`MESSAGE_KINDS`] list the kinds.
+
+// `kind` has these tables. This file parses a fault, and `plan` combines the faults of one request.
 
 pub(crate) mod kind;
 pub(crate) mod plan;

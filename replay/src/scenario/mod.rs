@@ -48,10 +48,10 @@
 //! The top level has `about`, `first_incarnation` (default 1) and the optional `incarnation_reset =
 //! { after = "2min", to = 1 }`. `not_before_timeout = "PT10M"` is the time-out in the scale set's
 //! model, from 5 to 15 minutes; every `Terminate` event without a `notice` of its own has it.
-//!
-//! `file` reads such a file and `text` writes it, `names` are the placeholders, `builtin` the
-//! scenarios that are part of the program, and `recording` converts the records of a watcher to a
-//! scenario.
+
+// `file` reads such a file and `text` writes it, `names` are the placeholders, `builtin` the
+// scenarios that are part of the program, and `recording` converts the records of a watcher to a
+// scenario.
 
 mod builtin;
 mod file;

@@ -1,8 +1,9 @@
 //! The server: its configuration, its port and its threads.
-//!
-//! `address` and `sockets` define where it listens. A thread of `accept` passes each connection to
-//! one of `connection`, which asks the service for the answer. `outside` adds Azure's services
-//! outside the machines, and with [`control`] a person or a test changes a scenario while it plays.
+//! With [`control`] a person or a test changes a scenario while it plays.
+
+// `address` and `sockets` define where it listens. A thread of `accept` passes each connection to
+// one of `connection`, which asks the service for the answer. `outside` adds Azure's services
+// outside the machines.
 
 mod accept;
 mod address;
@@ -390,7 +391,7 @@ impl ServerConfig {
     /// this one.
     ///
     /// # Errors
-    /// A sentence: the speed is not a positive number, the VM name is empty or has control
+    /// [`ConfigError`]: the speed is not a positive number, the VM name is empty or has control
     /// characters, the number of machines is not from 1 to [`MAX_MACHINES`], or no service has the
     /// version.
     ///

@@ -21,9 +21,9 @@
 //! timeline.advance(Duration::from_secs(2));
 //! assert!(timeline.document().events[0].started);
 //! ```
-//!
-//! `event` is the course of one event, `event_id` its id, `clock` the scenario's time, and
-//! `document` the output. `control` changes a timeline while it plays.
+
+// `event` is the course of one event, `event_id` its id, `clock` the scenario's time, and
+// `document` the output. `control` changes a timeline while it plays.
 
 mod clock;
 mod control;

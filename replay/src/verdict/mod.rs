@@ -8,14 +8,6 @@
 //!
 //! All times are real times since the server started; the speed of the replay does not change them.
 //!
-//! - `rules`: the table of rules, each with its place in `docs/inside/wire.md`.
-//! - `finding`: a client's violation of a rule, and how often each rule was checked.
-//! - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
-//! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
-//!   approvals. `shown`: what the client was shown of events that a fault changed. `fallback`: the check of a client that tries a version.
-//! - `exit`: how the process of a client ended.
-//! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
-//!
 //! ```
 //! use scheduled_events_replay::verdict::{Outcome, Rule};
 //! use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -26,6 +18,14 @@
 //! assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+// - `rules`: the table of rules, each with its place in `docs/inside/wire.md`.
+// - `finding`: a client's violation of a rule, and how often each rule was checked.
+// - `exchange`: the input of a verdict, a request and its answer, and the checks of one request.
+// - `polls`: the checks of the polls' times. `approvals`: the machine's events and their
+//   approvals. `shown`: what the client was shown of events that a fault changed. `fallback`: the check of a client that tries a version.
+// - `exit`: how the process of a client ended.
+// - `report`: verdicts as `JUnit` XML, NDJSON and HTML.
 
 mod approvals;
 mod exchange;

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def prints(command: "list[str]", environment: "dict[str, str]", beginning: str) 
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, own_client, outside, following, testing, judging, stepping, reading = blocks(
+    watching, draining, approving, own_client, outside, following, testing, judging, stepping, reading = blocks(
         "docs/program/python.md"
     )
     assert blocks("py/README.md") == [watching]
@@ -162,6 +163,12 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     assert (done.returncode, done.stderr) == (0, "")
     for printed in ("drain for Reboot", "Gate(", "back after Reboot", "Recover("):
         assert printed in done.stdout
+    with se.replay("user-reboot", speed=20) as url:
+        environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
+        end = time.monotonic() + 60
+        while "approved" not in done.stdout and time.monotonic() < end:
+            done = run("-c", approving, environment=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "approved: Reboot\n", "")
     # The first request is never answered; the host runs until it is killed.
     with se.replay("user-reboot", speed=20, faults=["get.silence@1"]) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url, "PYTHONUNBUFFERED": "1"}
