@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use azure_core::credentials::Secret;
-use scheduled_events::record::event_key;
+use scheduled_events::record::{EventRecord, event_key};
 use scheduled_events_common::log;
 use scheduled_events_core::UnixMillis;
 use scheduled_events_gate::driver::POST_TIME;
@@ -26,10 +26,11 @@ use crate::store::Store;
 
 /// How long after the question to which the gate answered yes an approval may be in progress. The
 /// gate lets no machine prepare again before [`POST_TIME`]; a request that is ended may still arrive.
-pub const YES_TIME: Duration = POST_TIME.saturating_sub(Duration::from_secs(1));
+const YES_TIME: Duration = POST_TIME.saturating_sub(Duration::from_secs(1));
 
-/// The same for an event of one machine: nobody else prepares for it.
-pub const ALONE_TIME: Duration = Duration::from_secs(60 * 60);
+/// The same for an event of one machine: nobody else prepares for it, so that it can wait for its
+/// turn among thousands.
+const ALONE_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// How much of that is kept for the request, which does without its event's row then.
 const REQUEST_LEFT: Duration = Duration::from_secs(5);
@@ -46,6 +47,14 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// The longest pause, as for a session, that a service gets when it asks for one: otherwise events
 /// would start without an approval.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the gate's yes to an event counts.
+pub fn yes_time(event: &EventRecord) -> Duration {
+    match &event.resources {
+        Some(names) if names.len() == 1 => ALONE_TIME,
+        _ => YES_TIME,
+    }
+}
 
 /// An event whose approval was not sent yet.
 struct Due {
@@ -366,6 +375,22 @@ mod tests {
     /// The end of a yes that was given just now.
     fn soon() -> Instant {
         Instant::now() + YES_TIME
+    }
+
+    #[test]
+    fn a_yes_ends_soon_unless_no_other_machine_can_prepare_again() {
+        let of = |names: Option<&[&str]>| {
+            yes_time(&EventRecord {
+                resources: names.map(|names| names.iter().map(|&name| name.into()).collect()),
+                ..EventRecord::default()
+            })
+        };
+        assert_eq!(of(Some(&["a"])), ALONE_TIME);
+        assert_eq!(
+            [of(None), of(Some(&[])), of(Some(&["a", "b"]))],
+            [YES_TIME; 3]
+        );
+        assert!(YES_TIME < POST_TIME);
     }
 
     /// Runs work with a service that gives this answer to each request, and returns the paths of

@@ -491,43 +491,6 @@ fn put_back_without_a_session(is_over: bool) {
     );
 }
 
-/// A request ends after 20 s otherwise, when another machine may prepare again.
-#[test]
-fn an_approval_without_an_answer_ends_with_the_yes_of_the_gate() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let silent = TestServer::start(|connection| {
-        let lines = BufReader::new(&**connection).lines();
-        lines.map_while(Result::ok).for_each(drop);
-    });
-    let more = format!("management = \"{}\"\napprove = \"arm\"\n", silent.url());
-    let store = with_engine(folder.path(), Box::new(FolderEngine::new(folder.path())));
-    let policy = Policy::new(&[Rule::new(Action::Approve)]).expect("a policy");
-    with_hub(
-        folder.path(),
-        &more,
-        policy,
-        store,
-        async |dispatch, _stopped| {
-            let begin = Instant::now();
-            drop(dispatch.deliver(row("c7061bac-afdc-4513-b24b-aa5f13a16123", "Scheduled")));
-            let path = folder.path().join("audit");
-            let is_answered = || {
-                let audit = fs::read_to_string(&path).unwrap_or_default();
-                audit.contains("\"record\":\"approval\"")
-            };
-            while !is_answered() && begin.elapsed() < PATIENCE {
-                sleep(Duration::from_millis(50)).await;
-            }
-            let after = begin.elapsed();
-            assert!(
-                is_answered() && after < Duration::from_secs(17),
-                "{after:?}"
-            );
-            dispatch.shared.journal.finish();
-        },
-    );
-}
-
 /// A service that approves, and counts the approvals.
 fn approving(count: &Arc<AtomicUsize>) -> TestServer {
     let count = count.clone();

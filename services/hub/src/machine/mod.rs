@@ -29,7 +29,7 @@ use scheduled_events_core::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::approvals::{ALONE_TIME, YES_TIME};
+use crate::approvals::yes_time;
 use crate::config::Approve;
 use crate::message::{Done, Message};
 use crate::notice::{EventKey, Notice, started, with_notification};
@@ -610,9 +610,7 @@ impl Machine {
         if (phase, answer) == (GatePhase::Approve, GateAnswer::Open)
             && let Some(known) = self.events.get_mut(&event_key(&event.event_id))
         {
-            // Nobody else prepares for the event of one machine: it can wait for its turn among thousands.
-            let others = event.resources.as_ref().is_none_or(|names| names.len() > 1);
-            known.yes_until = Some(asked_at + if others { YES_TIME } else { ALONE_TIME });
+            known.yes_until = Some(asked_at + yes_time(&event));
         }
         if self.gate_answers.is_new(&event.event_id, phase, answer) {
             self.report(&event, |event| Record::Gate {
