@@ -243,7 +243,7 @@ fn the_rate_of_requests_counts_in_the_long_run_too() {
     assert_eq!(at_rate(0.05, 1.0), Outcome::Failed);
     assert_eq!(at_rate(0.2, 20.0), Outcome::Passed);
     assert_eq!(at_rate(1.0, 20.0), Outcome::Passed);
-    // Too short to tell.
+    // Too short to show whether it lasts.
     assert_eq!(at_rate(0.15, 2.0), Outcome::NotChecked);
     assert_eq!(at_rate(1.0, 5.0), Outcome::NotChecked);
 }
@@ -294,7 +294,7 @@ fn approving_what_has_left_the_document_is_a_finding() {
     client.event(0.0, TransitionKind::Appeared);
     client.poll(0.5, 200);
     client.event(1.0, TransitionKind::Cancelled);
-    // Nobody has told the client yet.
+    // The client does not know that yet.
     client.approve(1.1, 200);
     assert_eq!(
         client.concluded(1.2).outcome(Rule::StartRequests),
