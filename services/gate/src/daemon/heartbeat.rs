@@ -45,7 +45,7 @@ impl Daemon {
             let is_urgent = result.is_err() && self.history.borrow().is_leaving();
             let pause = if is_urgent {
                 self.config.heartbeat.min(LEAVING_RETRY)
-            } else if self.may_be_copy.get().is_some() {
+            } else if self.copy_since.get().is_some() {
                 self.doubt()
             } else {
                 self.config.heartbeat
@@ -91,7 +91,7 @@ impl Daemon {
                     heartbeat.other_seen = Some(Instant::now());
                 }
                 if is_first && heartbeat.beat == 0 && self.is_of_another_computer(&found) {
-                    self.may_be_copy.set(Some(Instant::now()));
+                    self.copy_since.set(Some(Instant::now()));
                 }
                 heartbeat.beat = heartbeat.beat.max(found.beat);
                 last = revision;
@@ -147,8 +147,8 @@ impl Daemon {
         self.problems.report(Subject::MachineName, result);
         // The other one has raised its heartbeat since, if it runs, and both have found that.
         let is_certain = |since: Instant| since.elapsed() >= self.doubt();
-        if is_alone && self.may_be_copy.get().is_some_and(is_certain) {
-            self.may_be_copy.set(None);
+        if is_alone && self.copy_since.get().is_some_and(is_certain) {
+            self.copy_since.set(None);
         }
         // Only now, since an answer that waits for it depends on what it has found.
         if heartbeat.last.is_some() {
@@ -165,6 +165,17 @@ impl Daemon {
         found.beat > 0
             && found.by_hub != matches!(self.source, Source::Hub)
             && presence(found, None, self.engine.clock(), limits) != Presence::Gone
+    }
+
+    /// Whether a daemon that runs on another computer may have this machine's name. Before the first
+    /// heartbeat the machine's register shows it.
+    pub(super) async fn may_be_copy(&self) -> Result<bool, EngineError> {
+        if *self.has_beaten.borrow() {
+            return Ok(self.copy_since.get().is_some());
+        }
+        let key = machine_key(&self.machine);
+        let (found, _) = store::read::<MachineRegister>(&*self.engine, &key).await?;
+        Ok(self.is_of_another_computer(&found))
     }
 
     /// Whether this register, found at the start, is of a daemon that may still run on another

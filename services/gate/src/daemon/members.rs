@@ -90,7 +90,7 @@ impl Members for Daemon {
             let mut silent = BTreeSet::new();
             if machines.len() <= READ_ALONE_MAX {
                 for machine in machines {
-                    if self.seems_silent(machine).await? {
+                    if !self.is_beating(machine).await?.0 {
                         silent.insert(machine.clone());
                     }
                 }
@@ -244,11 +244,7 @@ impl Daemon {
     /// Whether a machine is silent for certain: its heartbeat stopped, and did not resume while
     /// this process watched.
     pub(super) async fn is_silent(&self, name: &Name) -> Result<bool, EngineError> {
-        let (register, revision) =
-            store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
-        // A machine without a register has no daemon: it counts like one whose daemon has ended.
-        let is_beating = revision.is_some()
-            && presence(&register, None, self.engine.clock(), self.patience()) == Presence::Beating;
+        let (is_beating, revision) = self.is_beating(name).await?;
         let sightings = &mut self.machines.borrow_mut().sightings;
         if is_beating {
             sightings.forget(name);
@@ -259,6 +255,18 @@ impl Daemon {
             revision.as_ref(),
             self.config.silent_after,
             Instant::now(),
+        ))
+    }
+
+    /// Whether a machine's heartbeat shows that its daemon runs, and the revision that shows it. A machine
+    /// without a register has no daemon: it counts like one whose daemon has ended.
+    async fn is_beating(&self, name: &Name) -> Result<(bool, Option<Revision>), EngineError> {
+        let (register, revision) =
+            store::read::<MachineRegister>(&*self.engine, &super::machine_key(name)).await?;
+        let presence = presence(&register, None, self.engine.clock(), self.patience());
+        Ok((
+            revision.is_some() && presence == Presence::Beating,
+            revision,
         ))
     }
 

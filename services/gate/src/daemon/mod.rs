@@ -109,7 +109,7 @@ pub struct Daemon {
     /// before that: until then they would count.
     has_adopted: watch::Sender<bool>,
     /// Whether a daemon on another computer may have this machine's name: since when.
-    may_be_copy: Cell<Option<Instant>>,
+    copy_since: Cell<Option<Instant>>,
     upkeep: Mutex<Upkeep>,
     /// Notified when this machine's register must be written before the next heartbeat.
     has_changed: Notify,
@@ -276,7 +276,7 @@ impl Daemon {
             heartbeat: Mutex::default(),
             has_beaten: watch::Sender::default(),
             has_adopted: watch::Sender::default(),
-            may_be_copy: Cell::default(),
+            copy_since: Cell::default(),
             upkeep: Mutex::new(Upkeep::new()),
             has_changed: Notify::new(),
             started_at: Instant::now(),
@@ -371,7 +371,7 @@ impl Daemon {
         }
         let answer = timeout_at(end, async {
             if !participant.is_alone_and_urgent() {
-                if question == Question::Approve && self.may_be_copy.get().is_some() {
+                if question == Question::Approve && self.may_be_copy().await? {
                     return Ok(Answer::Closed(Why::MayBeCopy));
                 }
                 self.leave_earlier_registers().await?;

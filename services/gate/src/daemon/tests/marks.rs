@@ -845,9 +845,11 @@ fn a_daemon_that_may_be_a_copy_marks_nothing() {
         let event = event(&["a", "b"]);
         mark(&daemon, &event, &["b"]).await;
         beat(&daemon, "a", 7).await;
+        let approve = || daemon.answer(Question::Approve, event.clone());
+        // Before its first heartbeat, too.
+        assert_eq!(approve().await, Ok(Answer::Closed(Why::MayBeCopy)));
         let check = async {
             sleep(Duration::from_secs(1)).await;
-            let approve = || daemon.answer(Question::Approve, event.clone());
             assert_eq!(approve().await, Ok(Answer::Closed(Why::MayBeCopy)));
             assert!(!is_ready(&daemon, &event, "a").await);
             beat(&daemon, "a", 9).await;
