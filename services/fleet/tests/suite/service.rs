@@ -124,6 +124,10 @@ while True:
         "the folder {} belongs to the user {nobody}",
         gate.folder.display()
     ));
+    // Root may look all the same: the package's daemon has a user of its own.
+    let output = wait::output(gate.fleet().args(["check", "gate"]));
+    let found = String::from_utf8_lossy(&output.stdout);
+    assert!(found.contains("runs for"), "{output:?}");
     std::os::unix::fs::chown(&gate.folder, Some(0), None).expect("changed");
     let opened = [fleet.path(), &gate.folder];
     for folder in opened {

@@ -56,7 +56,9 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
     // The event may span several lines.
     let event = event.get().replace(['\n', '\r'], " ");
     let question = format!("{{\"phase\":\"{phase}\",\"event\":{event}}}\n");
-    let reply = exchange(&config.socket, &question, REPLY_TIME)?;
+    let stream = connect_to_daemon(&config.socket)?;
+    check_daemon(&config.socket, &stream)?;
+    let reply = exchange(&config.socket, stream, &question, REPLY_TIME)?;
     let reply: Reply = serde_json::from_str(&reply).map_err(|error| {
         let socket = config.socket.display();
         Failure::refused(format!("the daemon at {socket} gave no answer: {error}"))
@@ -72,11 +74,29 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Sends a line to the daemon, and returns the one that it answers.
+/// Connects to the daemon.
 ///
 /// # Errors
-/// No daemon listens, or it does not answer in time.
-pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<String, Failure> {
+/// No daemon listens.
+pub(super) fn connect_to_daemon(path: &Path) -> Result<UnixStream, Failure> {
+    let socket = path.display();
+    UnixStream::connect(path).map_err(|error| {
+        Failure::refused(format!(
+            "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
+        ))
+    })
+}
+
+/// Sends a line to the daemon at this path, and returns the one that it answers.
+///
+/// # Errors
+/// It does not answer in time.
+pub(super) fn exchange(
+    path: &Path,
+    mut stream: UnixStream,
+    line: &str,
+    patience: Duration,
+) -> Result<String, Failure> {
     let socket = path.display();
     let problem = |error: std::io::Error| {
         Failure::refused(match error.kind() {
@@ -90,12 +110,6 @@ pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<St
             _ => format!("the daemon at {socket} does not answer: {error}"),
         })
     };
-    let mut stream = UnixStream::connect(path).map_err(|error| {
-        Failure::refused(format!(
-            "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
-        ))
-    })?;
-    check_daemon(path, &stream)?;
     stream.set_read_timeout(Some(patience)).map_err(problem)?;
     stream.set_write_timeout(Some(patience)).map_err(problem)?;
     stream.write_all(line.as_bytes()).map_err(problem)?;
@@ -108,7 +122,7 @@ pub(super) fn exchange(path: &Path, line: &str, patience: Duration) -> Result<St
 
 /// Makes sure that no other user's process answers: in a folder where others may write, one can
 /// listen at the daemon's path.
-fn check_daemon(path: &Path, stream: &UnixStream) -> Result<(), Failure> {
+pub(super) fn check_daemon(path: &Path, stream: &UnixStream) -> Result<(), Failure> {
     let socket = path.display();
     let refused =
         |why: String| Failure::refused(format!("cannot ask the daemon at {socket}: {why}"));
@@ -134,7 +148,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let ask = || {
-            let reply = exchange(&path, "{}\n", Duration::from_millis(500));
+            let patience = Duration::from_millis(500);
+            let reply = connect_to_daemon(&path)
+                .and_then(|stream| exchange(&path, stream, "{}\n", patience));
             reply.expect_err("no answer").message
         };
         assert!(ask().starts_with(&format!("no daemon listens at {}", path.display())));

@@ -2,13 +2,14 @@
 //!
 //! The daemon itself looks: what it can reach counts. Without one, this process does so in its place.
 
+use rustix::process::geteuid;
 use scheduled_events_common::failure::Failure;
 #[cfg(feature = "kubernetes")]
 use scheduled_events_common::{kubernetes::connect, rights::check_rights};
 use scheduled_events_text::finding::Finding;
 use scheduled_events_text::words::duration;
 
-use super::ask::{REPLY_TIME, exchange};
+use super::ask::{REPLY_TIME, check_daemon, connect_to_daemon, exchange};
 use super::run::identity;
 use crate::config::Config;
 #[cfg(feature = "kubernetes")]
@@ -24,12 +25,12 @@ const START: &str = "systemctl enable --now scheduled-events-fleet; its log has 
 
 /// What was found of the gate, of which the configuration has an engine.
 pub async fn check(config: &Config) -> Vec<Finding<String>> {
-    let mut findings = check_daemon(config).await;
+    let mut findings = daemon_findings(config).await;
     findings.extend(check_leases(config).await);
     findings
 }
 
-async fn check_daemon(config: &Config) -> Vec<Finding<String>> {
+async fn daemon_findings(config: &Config) -> Vec<Finding<String>> {
     match ask_daemon(config) {
         Ok(reply) => {
             let own = daemon(&reply).naming([&reply.machine]);
@@ -50,11 +51,20 @@ async fn check_daemon(config: &Config) -> Vec<Finding<String>> {
     }
 }
 
+/// Root may ask a daemon of any user: it only reports the answer.
+fn exchange_with_daemon(config: &Config, question: &str) -> Result<String, Failure> {
+    let stream = connect_to_daemon(&config.socket)?;
+    if !geteuid().is_root() {
+        check_daemon(&config.socket, &stream)?;
+    }
+    exchange(&config.socket, stream, question, REPLY_TIME)
+}
+
 fn ask_daemon(config: &Config) -> Result<CheckReply, Finding<String>> {
     let check = || "daemon".to_owned();
     let socket = config.socket.display();
     let question = serde_json::to_string(&CheckRequest { check: true }).unwrap_or_default() + "\n";
-    let reply = exchange(&config.socket, &question, REPLY_TIME)
+    let reply = exchange_with_daemon(config, &question)
         .map_err(|failure| Finding::fail(check(), failure.message, START))?;
     serde_json::from_str(&reply).map_err(|error| {
         if serde_json::from_str::<Reply>(&reply).is_ok() {
