@@ -16,6 +16,7 @@ use crate::engine::{self, Aged, Engine, EngineError, StoreTime, check_clock};
 use crate::event::Event;
 use crate::group::shares;
 use crate::members::{Member, Presence, SilenceLimits, presence};
+use crate::protocol::Why;
 use crate::register::{
     EventRegister, GroupRegister, MachineRegister, MarkRegister, Next, Progress, Stamp,
 };
@@ -549,6 +550,19 @@ impl Registers {
             .filter(|name| !event.is_ready(name))
             .cloned()
             .collect();
+        if missing.is_empty() {
+            let is_beating = |name: &Name| {
+                let machine = self.machines.get(name);
+                machine.is_some_and(|machine| machine.presence == Presence::Beating)
+            };
+            let silent = event.resources.iter().filter(|name| !is_beating(name));
+            let silent: Vec<_> = silent.cloned().collect();
+            return Some(if silent.is_empty() {
+                "all machines are ready, and one of them is about to decide".to_owned()
+            } else {
+                Why::Silent(silent).to_string()
+            });
+        }
         let mut why = format!("not ready: {}", message::list(&missing));
         let silent: Vec<_> = missing
             .iter()

@@ -165,6 +165,41 @@ fn an_event_that_is_decided_has_a_line() {
 }
 
 #[test]
+fn an_event_whose_machines_are_all_ready_waits_for_the_silent_ones() {
+    let marked = json!({"mark": "ready", "at": 1, "round": 0});
+    let event = json!({"event_type": "Reboot", "resources": ["a", "b"], "marks": {"a": marked, "b": marked}, "go": null});
+    let waits = |silent: &[&str]| {
+        let machine = |name: &&str| Machine {
+            register: MachineRegister::default(),
+            presence: if silent.contains(name) {
+                Presence::Silent
+            } else {
+                Presence::Beating
+            },
+            age: None,
+        };
+        let registers = Registers {
+            events: vec![(
+                "e".into(),
+                serde_json::from_value(event.clone()).expect("an event"),
+            )],
+            groups: Vec::new(),
+            machines: ["a", "b"]
+                .iter()
+                .map(|name| (Name::from(*name), machine(name)))
+                .collect(),
+            problems: Vec::new(),
+        };
+        registers.text(&[], None)
+    };
+    let text = waits(&["b"]);
+    let why = "waits: silent, so that nobody knows whether they are still ready: b";
+    assert!(text.contains(why), "{text}");
+    let text = waits(&[]);
+    assert!(text.contains("waits: all machines are ready, "), "{text}");
+}
+
+#[test]
 fn what_has_started_and_what_is_over_has_no_time_left() {
     let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
         [[group]]\nname = \"web\"\nmachines = [\"a\", \"b\", \"c\"]\nmax_unavailable = 1\n";
