@@ -402,7 +402,10 @@ impl GateRun {
             .event()
             .map(|event| (**event).clone())
             .unwrap_or_default();
-        let writes = register.writes.max(before.writes()) + 1;
+        let is_round = matches!(change, EventChange::Begin { .. });
+        // A change of an older register leaves it older, for others, too: only a new round counts on.
+        let known = if is_round { before.writes() } else { 0 };
+        let writes = register.writes.max(known) + 1;
         let Some(split) = self.split_registers(engine) else {
             self.describe(&mut register);
             change.apply(&mut register, now());
@@ -416,7 +419,6 @@ impl GateRun {
             };
         };
         let is_go = matches!(change, EventChange::Go(_));
-        let is_round = matches!(change, EventChange::Begin { .. });
         if is_go {
             // The decision must see all marks as they are now, not marks that were collected in
             // several reads.
@@ -469,7 +471,9 @@ impl GateRun {
         };
         match split.change_part(change).await? {
             Some(whole) => {
-                self.latest_moment = number_of(&whole.moment);
+                if is_round {
+                    self.latest_moment = number_of(&whole.moment);
+                }
                 self.saw_parts(&key, whole).map(Some)
             }
             None => Ok(None),
@@ -521,9 +525,12 @@ impl GateRun {
         self.go_seen = since(self.go_seen, register.go.is_some());
         self.void_since = since(self.void_since, register.was_decided);
         let named = &mut self.participant.named;
-        let known = std::mem::take(&mut self.newcomers);
-        for name in register.resources.difference(&named.clone()) {
-            let since = known.get(name).copied().unwrap_or(now);
+        let mut known = std::mem::take(&mut self.newcomers);
+        for name in &register.resources {
+            if named.contains(name) {
+                continue;
+            }
+            let since = known.remove(name).unwrap_or(now);
             if since.elapsed() >= DOCUMENTS_AGREE_WITHIN {
                 // It was in the event, and is not any more.
                 named.insert(name.clone());

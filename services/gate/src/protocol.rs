@@ -216,8 +216,9 @@ impl Participant {
             return GateStep::ReadEvent;
         };
         // Whatever was decided, this machine is about to be not ready.
-        let differs = !event.is_about(&self.event) && self.newcomers(event).next().is_none();
-        if differs || event.go.is_some() || progress.is_older {
+        let differs = !event.is_about(&self.event) || progress.is_older;
+        let is_behind = self.newcomers(event).next().is_some();
+        if differs && !is_behind || event.go.is_some() {
             return self.begin();
         }
         if progress.mark != Some(Mark::Withdrawn) || event.is_ready(&self.machine) {
@@ -247,10 +248,7 @@ impl Participant {
         let Some(event) = &progress.event else {
             return GateStep::ReadEvent;
         };
-        if progress.is_older {
-            return self.begin();
-        }
-        if !event.is_about(&self.event) {
+        if !event.is_about(&self.event) || progress.is_older {
             let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
             return if newcomers.is_empty() {
                 self.begin()
@@ -648,7 +646,8 @@ impl Progress {
 
     /// Reports that a change of the event's register was carried out, and returned this register.
     pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
-        self.is_older = false;
+        // In a round that has just begun no older mark counts.
+        self.is_older &= !matches!(change, EventChange::Begin { .. });
         self.saw_event(register);
         self.has_decided = matches!(change, EventChange::Go(_));
         self.mark = Some(match change {

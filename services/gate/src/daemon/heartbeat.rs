@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use scheduled_events::clock::boot_id;
@@ -185,7 +186,7 @@ impl Daemon {
         found.beat > 0
             && !found.by_hub
             && !matches!(self.source, Source::Hub)
-            && (found.boot.is_none() || found.boot != boot())
+            && (found.boot.is_none() || found.boot != *BOOT)
             && presence(found, None, self.engine.clock(), self.patience()) == Presence::Beating
     }
 
@@ -212,7 +213,7 @@ impl Daemon {
             machine: Some(self.machine.clone()),
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
-            boot: boot(),
+            boot: BOOT.clone(),
             leaving: self.history.borrow().is_leaving(),
             by_hub: matches!(self.source, Source::Hub),
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
@@ -227,7 +228,7 @@ impl Daemon {
 }
 
 /// When this computer was started, hashed: the id itself is nobody else's business.
-fn boot() -> Option<String> {
+static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
     let id = boot_id();
     (!id.is_empty()).then(|| hexadecimal(&Sha256::digest(id.as_bytes())[..8]))
-}
+});

@@ -399,7 +399,8 @@ impl Daemon {
     /// watcher does not ask again.
     /// Sets when to look again.
     async fn adopt_marks(&self, next: &mut Option<Instant>) -> Result<(), EngineError> {
-        let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
+        let (registers, mut problems) =
+            store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
             let is_open = register.go.is_none() && register.resources.contains(&self.machine);
             if !is_open || self.events.borrow().contains_key(&key) {
@@ -407,7 +408,14 @@ impl Daemon {
             }
             let id = key.split('/').nth(1).unwrap_or_default();
             let event = register.event(id);
-            self.ask_at(key, event, Question::Withdraw).await?;
+            if let Err(problem) = self.ask_at(&key, event, Question::Withdraw).await {
+                let marks = self.marks(&key).await?;
+                let is_damaged = |value| store::check::<MarkRegister>(value).is_err();
+                if !marks.iter().any(|(_, value)| is_damaged(value)) {
+                    return Err(problem);
+                }
+                problems.push(problem);
+            }
         }
         // Nobody decides with a register that cannot be read, which may have such a mark.
         self.has_adopted.send_replace(true);
@@ -431,7 +439,7 @@ impl Daemon {
                 if register.go.is_some() || register.was_decided {
                     self.earlier_decision_at.set(Some(Instant::now()));
                 }
-                self.ask_at(key, event, Question::Prepare).await?;
+                self.ask_at(&key, event, Question::Prepare).await?;
             }
         }
         self.has_left_earlier.set(true);
@@ -439,15 +447,10 @@ impl Daemon {
     }
 
     /// Asks about the event of a register that this process was not asked about, without a group.
-    async fn ask_at(
-        &self,
-        key: String,
-        event: Event,
-        question: Question,
-    ) -> Result<(), EngineError> {
+    async fn ask_at(&self, key: &str, event: Event, question: Question) -> Result<(), EngineError> {
         let after = self.config.take_over_after;
         let participant = Participant::new(self.machine.clone(), event, Vec::new(), after);
-        let mut run = GateRun::at(key, participant);
+        let mut run = GateRun::at(key.to_owned(), participant);
         let answer = timeout(ANSWER_TIME, run.ask(&*self.engine, self, question)).await;
         answer.map_err(|_| EngineError("it does not answer".into()))??;
         Ok(())
@@ -558,6 +561,15 @@ impl Daemon {
         Ok(())
     }
 
+    /// The marks of an event that are registers of their own.
+    async fn marks(&self, key: &str) -> Result<Vec<(String, String)>, EngineError> {
+        let Some(split) = self.engine.split_registers() else {
+            return Ok(Vec::new());
+        };
+        let prefix = driver::marks_prefix(key);
+        Ok(split.read_parts(key, &prefix, None).await?.parts)
+    }
+
     /// Deletes the register of an event and its marks, unless another writer has changed it
     /// meanwhile, or a later version of this program has written a mark.
     pub(super) async fn delete_event(
@@ -568,12 +580,13 @@ impl Daemon {
         let Some(split) = self.engine.split_registers() else {
             return self.engine.delete(key, revision).await.map(drop);
         };
-        let prefix = driver::marks_prefix(key);
-        let marks = split.read_parts(key, &prefix, None).await?.parts;
+        let marks = self.marks(key).await?;
         let is_later =
             |value: &str| matches!(store::check::<MarkRegister>(value), Err(Invalid::Format(_)));
         if !marks.iter().any(|(_, value)| is_later(value)) {
-            split.delete_parts(key, revision, &prefix).await?;
+            split
+                .delete_parts(key, revision, &driver::marks_prefix(key))
+                .await?;
         }
         Ok(())
     }

@@ -812,6 +812,13 @@ fn the_mark_of_a_silent_machine_does_not_count() {
 /// In the backup `b` is ready, and it has withdrawn its mark since.
 #[test]
 fn the_marks_of_a_store_that_came_back_from_a_backup_do_not_count() {
+    for withdraws in [false, true] {
+        marks_of_a_backup(withdraws);
+    }
+}
+
+/// `withdraws` is whether this machine withdraws its mark before it asks again: that hides nothing.
+fn marks_of_a_backup(withdraws: bool) {
     run_with(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
         let not_ready = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
@@ -831,6 +838,12 @@ fn the_marks_of_a_store_that_came_back_from_a_backup_do_not_count() {
         restore(&newer).await;
         assert_eq!(approve().await, not_ready);
         restore(&backup).await;
+        if withdraws {
+            sleep(ASKED_AGAIN_WITHIN).await;
+            daemon.withdraw_marks().await.expect("withdrawn");
+            assert!(!is_ready(&daemon, &event, "a").await);
+            assert!(is_ready(&daemon, &event, "b").await, "as before");
+        }
         assert_eq!(approve().await, not_ready);
         mark(&daemon, &event, &["b"]).await;
         assert_eq!(approve().await, Ok(Answer::Open));
@@ -883,6 +896,36 @@ fn the_mark_of_an_earlier_process_is_withdrawn_before_the_first_heartbeat() {
         tokio::select! {
             () = daemon.maintain() => {}
             () = check => {}
+        }
+    });
+}
+
+/// Nobody decides with it, and the machine would count as out of service for ever.
+#[test]
+fn a_mark_that_cannot_be_read_keeps_no_daemon_from_its_heartbeat() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let names: Vec<_> = (0..100).map(|index| format!("x{index}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let event = event(&[&["a"], &names[..]].concat());
+        mark(&daemon, &event, &[]).await;
+        put(
+            &daemon,
+            &format!("{}x0", driver::marks_prefix(&event.key())),
+            "[",
+        )
+        .await;
+        let own = machine_key(&"a".into());
+        let check = async {
+            while daemon.engine.read(&own).await == Ok(None) {
+                sleep(Duration::from_millis(1)).await;
+            }
+            let problem = daemon.problems.of(Subject::EarlierMarks);
+            assert!(problem.is_some_and(|problem| problem.contains("cannot be read")));
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = check => {}
+            () = sleep(Duration::from_secs(60)) => panic!("no heartbeat"),
         }
     });
 }
