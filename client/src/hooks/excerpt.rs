@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_part_of_an_output_are_reported_and_how_much_lies_between() {
+    fn the_first_and_the_last_part_of_an_output_are_reported_and_the_size_of_what_is_left_out() {
         let all = |numbers: std::ops::Range<usize>| numbers.map(|number| number.to_string());
         assert_eq!(reported(0..128), all(0..128).collect::<Vec<_>>());
         let left_out = "(2048 bytes of output are left out here)".to_owned();

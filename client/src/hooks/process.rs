@@ -252,14 +252,50 @@ impl OpenPipes {
         let output = &self.output;
         self.pipes
             .serve(Duration::ZERO, &|line| output.add(line, on_line));
-        if !self.pipes.is_open() {
-            output.end(on_line);
-        }
         self.pipes.is_open()
+    }
+}
+
+impl Drop for OpenPipes {
+    /// Reports the last part, also of pipes that nobody can read any more.
+    fn drop(&mut self) {
+        self.output
+            .end(|line| report(&self.report, CommandEvent::Line(line)));
     }
 }
 
 /// Calls the user's function. Its panic must not leave a command unsupervised.
 fn report(report: &Report, event: CommandEvent) {
     let _ = catch_unwind(AssertUnwindSafe(|| report(event)));
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// As when more of them are open than are read.
+    #[test]
+    fn the_last_part_of_an_output_that_is_not_read_any_more_is_reported() {
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let seen = lines.clone();
+        let report: Report = Box::new(move |event| {
+            if let CommandEvent::Line(line) = event {
+                seen.lock().expect("not poisoned").push(line);
+            }
+        });
+        let (pipes, output) = (Pipes::new().expect("pipes"), Excerpt::default());
+        for number in 0..200 {
+            output.add(format!("{number:>1023}"), |_| {});
+        }
+        drop(OpenPipes {
+            pipes,
+            report,
+            output,
+        });
+        let lines = lines.lock().expect("not poisoned");
+        assert!(lines[0].contains("left out"), "{:?}", lines[0]);
+        assert!(lines.last().is_some_and(|line| line.ends_with("199")));
+    }
 }
