@@ -57,7 +57,7 @@ pub enum Error {
     Lock(#[from] LockError),
     /// The state file.
     StateFile(#[from] StateFileError),
-    /// What a state file says.
+    /// A state file that cannot be inspected.
     #[error("the state file {0}")]
     Inspect(#[from] InspectError),
     /// The audit file.

@@ -73,7 +73,7 @@ pub(crate) fn diagnostic(label: &str, message: &str) -> Vec<u8> {
     format!("{prefix}{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
 }
 
-/// Reports what became of texts.
+/// Reports texts that were dropped or could not be written.
 fn report(label: &str, message: &str) {
     ERRORS.enqueue(&diagnostic(label, message));
 }

@@ -80,7 +80,7 @@ pub enum Target {
 /// ```
 pub struct Stream {
     target: Target,
-    /// Reports what became of texts, with a severity, and without waiting.
+    /// Reports texts that were dropped or could not be written, with a severity, and without waiting.
     report: fn(&str, &str),
     /// The queue of the thread that writes, once there is one.
     queue: OnceLock<Sender<Queued>>,

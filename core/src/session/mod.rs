@@ -456,7 +456,7 @@ impl<const N: usize> Session<N> {
     ///
     /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
     /// let now = UnixMillis(1_600_000_000_000);
-    /// session.set_out_of_service(now); // the snapshot that says so is damaged
+    /// session.set_out_of_service(now); // the snapshot that records it is damaged
     /// let mut poll = |body, now| {
     ///     while !matches!(session.take_step(now), Step::Get { .. }) {}
     ///     session.on_response(&Response { status: 200, body, ..Response::default() }, now);

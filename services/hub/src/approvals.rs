@@ -3,7 +3,7 @@
 //! A message is news, and Resource Graph is the record: before an approval, the event's row is asked
 //! for once. What it says is passed on, and withdraws the approval if the event is another one.
 //!
-//! A gate's yes holds for [`YES_TIME`]. All waiting on the way to the request, and the request
+//! A gate's yes holds for [`yes_time`]. All waiting on the way to the request, and the request
 //! itself, end with it; the gate is then asked again.
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use scheduled_events::record::{EventRecord, event_key};
 use scheduled_events_common::log;
 use scheduled_events_core::UnixMillis;
 use scheduled_events_gate::driver::POST_TIME;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::azure::arm::{Arm, ArmError, Detail, Refusal, approval};
@@ -32,7 +32,8 @@ const YES_TIME: Duration = POST_TIME.saturating_sub(Duration::from_secs(1));
 /// turn among thousands.
 const ALONE_TIME: Duration = Duration::from_secs(60 * 60);
 
-/// How much of that is kept for the request, which does without its event's row then.
+/// How much of a yes's time is kept for the request. Once only this is left, nothing waits for the
+/// event's row.
 const REQUEST_LEFT: Duration = Duration::from_secs(5);
 
 /// How long the first approval of a resource waits for others.
@@ -129,7 +130,10 @@ impl Approvals {
             let list = due.entry(resource_id.clone()).or_default();
             let key = event_key(event_id);
             match list.iter_mut().find(|due| due.key == key) {
-                Some(due) => due.waiting.push(sender),
+                Some(due) => {
+                    due.until = due.until.max(until);
+                    due.waiting.push(sender);
+                }
                 None => list.push(Due {
                     number: self.next.replace(self.next.get() + 1),
                     event_id: event_id.to_owned(),
@@ -228,13 +232,19 @@ impl Approvals {
         confirmed
     }
 
-    /// A token and a permit for a request. A token that comes too late serves the next approval.
-    async fn access(&self) -> (Result<Secret, ArmError>, Option<SemaphorePermit<'_>>) {
+    /// A token, and the events' rows, for the next request of a resource.
+    async fn look(
+        &self,
+        resource_id: &str,
+        until: Instant,
+    ) -> (Result<Secret, ArmError>, HashMap<u64, Confirmed>) {
+        let until = until.checked_sub(REQUEST_LEFT).unwrap_or(until);
+        let confirmed = self.confirm(resource_id, until).await;
+        // A token that comes too late serves the next approval.
         let arm = self.arm.clone();
         let access = tokio::task::spawn_local(async move { arm.access().await });
-        // The task does not panic, and the semaphore is never closed.
-        let access = access.await.unwrap_or(Err(ArmError::Late));
-        (access, self.requests.acquire().await.ok())
+        // The task does not panic.
+        (access.await.unwrap_or(Err(ArmError::Late)), confirmed)
     }
 
     /// Refuses the approvals of a resource whose time is over.
@@ -273,13 +283,15 @@ impl Approvals {
     async fn send(self: Rc<Self>, resource_id: String) {
         sleep(GATHER).await;
         while let Some(until) = self.first_end(&resource_id) {
-            let confirmed = {
-                let until = until.checked_sub(REQUEST_LEFT).unwrap_or(until);
-                self.confirm(&resource_id, until).await
-            };
-            let access = timeout_at(until, self.access()).await;
+            // Only who has a permit looks: the row is new, and thousands do not ask at once.
+            let ready = timeout_at(until, async {
+                // The semaphore is never closed.
+                let permit = self.requests.acquire().await;
+                (permit, self.look(&resource_id, until).await)
+            });
+            let ready = ready.await;
             self.refuse_late(&resource_id);
-            let Ok((access, _permit)) = access else {
+            let Ok((_permit, (access, confirmed))) = ready else {
                 continue;
             };
             let batch = self.take(&resource_id, &confirmed);

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use scheduled_events::hooks::CommandOutcome;
 use scheduled_events_core::{Arrival, GateAnswer};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::azure::arm::ArmError;
 use crate::hooks::Permit;
@@ -42,8 +41,6 @@ pub enum Message {
         attempt: u32,
         /// The answer.
         answer: GateAnswer,
-        /// When the gate was asked.
-        asked_at: Instant,
     },
     /// Azure's answer to an approval, for each event.
     Approved(Vec<(Result<(), ArmError>, String)>),

@@ -56,6 +56,7 @@ enum Running {
     Question {
         phase: GatePhase,
         event: EventRecord,
+        asked_at: Instant,
         task: JoinHandle<()>,
     },
 }
@@ -194,26 +195,31 @@ impl Commands {
         let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
         let (facts, question) = (facts.clone(), event.clone());
         let task = tokio::task::spawn_local(async move {
-            let asked_at = Instant::now();
             let Asked { answer, has_agent } =
                 gates.ask(phase, &facts, &resource_id, &question).await;
-            let _ = sender.send(Message::Gate {
-                attempt,
-                answer,
-                asked_at,
-            });
+            let _ = sender.send(Message::Gate { attempt, answer });
             if has_agent {
                 let _ = sender.send(Message::Agent(true));
             }
         });
-        self.running
-            .insert(attempt, Running::Question { phase, event, task });
+        let question = Running::Question {
+            phase,
+            event,
+            asked_at: Instant::now(),
+            task,
+        };
+        self.running.insert(attempt, question);
     }
 
-    /// The question that was answered, if it was not cancelled meanwhile.
-    pub(super) fn answered(&mut self, attempt: u32) -> Option<(GatePhase, EventRecord)> {
+    /// The question that was answered, and when it was asked, if it was not cancelled meanwhile.
+    pub(super) fn answered(&mut self, attempt: u32) -> Option<(GatePhase, EventRecord, Instant)> {
         match self.running.remove(&attempt)? {
-            Running::Question { phase, event, .. } => Some((phase, event)),
+            Running::Question {
+                phase,
+                event,
+                asked_at,
+                ..
+            } => Some((phase, event, asked_at)),
             other => {
                 self.running.insert(attempt, other);
                 None

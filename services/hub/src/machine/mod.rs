@@ -184,7 +184,7 @@ impl Machine {
         &self.sender
     }
 
-    /// Shows a new session that the machine is out of service: nothing else in it does.
+    /// Records in a new session that the machine is out of service, which its events do not show.
     fn set_out(&mut self) {
         let now = self.set_time();
         self.session.set_out_of_service(now);
@@ -192,11 +192,12 @@ impl Machine {
         let over = self.events.iter();
         for (key, known) in over.filter(|(_, known)| known.order.is_over()) {
             let event = EventKey::new(&known.resource_id, key);
-            with_notification(&started(&known.message, &event), &event, |notification| {
-                let _ = self
-                    .session
-                    .on_notification(notification, Arrival::Repeated, now);
-            });
+            repeat(
+                &mut self.session,
+                &started(&known.message, &event),
+                &event,
+                now,
+            );
         }
     }
 
@@ -204,15 +205,8 @@ impl Machine {
     fn show_events(&mut self) {
         let now = self.set_time();
         for (key, known) in &self.events {
-            with_notification(
-                &known.message,
-                &EventKey::new(&known.resource_id, key),
-                |notification| {
-                    let _ = self
-                        .session
-                        .on_notification(notification, Arrival::Repeated, now);
-                },
-            );
+            let event = EventKey::new(&known.resource_id, key);
+            repeat(&mut self.session, &known.message, &event, now);
         }
     }
 
@@ -435,11 +429,7 @@ impl Machine {
                     self.ended(attempt, &hook, &ended, now).await?;
                 }
             }
-            Message::Gate {
-                attempt,
-                answer,
-                asked_at,
-            } => self.on_gate(attempt, answer, asked_at).await?,
+            Message::Gate { attempt, answer } => self.on_gate(attempt, answer).await?,
             Message::Approved(results) => self.on_approval(results, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
@@ -585,13 +575,8 @@ impl Machine {
         self.save().await.map(drop)
     }
 
-    async fn on_gate(
-        &mut self,
-        attempt: u32,
-        mut answer: GateAnswer,
-        asked_at: Instant,
-    ) -> Result<(), StoreError> {
-        let Some((phase, event)) = self.commands.answered(attempt) else {
+    async fn on_gate(&mut self, attempt: u32, mut answer: GateAnswer) -> Result<(), StoreError> {
+        let Some((phase, event, asked_at)) = self.commands.answered(attempt) else {
             return Ok(());
         };
         let now = self.set_time();
@@ -745,4 +730,11 @@ fn new_session(
         resource_id: facts.resource_id.clone(),
         error,
     })
+}
+
+/// Shows a session an event that it may have seen before.
+fn repeat(session: &mut MachineSession, message: &str, event: &EventKey, now: UnixMillis) {
+    with_notification(message, event, |notification| {
+        let _ = session.on_notification(notification, Arrival::Repeated, now);
+    });
 }
