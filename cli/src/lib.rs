@@ -134,6 +134,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs the checks, or rehearses an event.
 fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
+    startup::survive_size_limit()?;
     let Some(scenario) = args.rehearse.clone() else {
         return doctor::doctor(&args);
     };

@@ -27,8 +27,7 @@ use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::{count, duration, printable};
 use crate::output::{diagnose, print};
-use crate::platform;
-use crate::startup::{patiently, signals, stop_on_signals};
+use crate::startup::{patiently, stop_on_signals};
 use crate::test::load;
 use crate::watch::host::CommandHost;
 use crate::watch::printer::{RecordPrinter, Stamp};
@@ -85,7 +84,6 @@ pub(crate) fn rehearse(args: DoctorArgs, scenario: &str) -> Result<(), CommandEr
     let server = Server::start(config)
         .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url()).map_err(CommandError::usage)?;
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     let printer = RecordPrinter::new(&watch.output, watch.log.verbose, Stamp::Time);
     printer.message(&format!(
         "rehearsing {} as {}: nothing is sent to Azure, and the files of the watcher are not used; press Ctrl-C to stop",

@@ -28,6 +28,11 @@ pub(crate) fn stop_on_signals(
     })
 }
 
+/// Makes a write beyond the limit on the size of files fail, in place of a signal that ends the process.
+pub(crate) fn survive_size_limit() -> Result<(), CommandError> {
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))
+}
+
 /// Starts threads, and repeats that while the system refuses them: a machine that is short of
 /// threads for a moment does not stay unwatched.
 pub(crate) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T, CommandError> {

@@ -803,6 +803,8 @@ mod tests {
             "\"2min\"",
             "\"1h 30m\"",
             "\"1h30m\"",
+            "\"1month\"",
+            "\"1y\"",
             "\"1day\"",
             "\"3 minutes\"",
             "\"2 hours 1sec\"",

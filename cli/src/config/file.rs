@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
-use scheduled_events::files::read_settings;
+use scheduled_events::files::{is_same_file, read_settings};
 use scheduled_events::hooks;
-use scheduled_events::policy_file;
+use scheduled_events::policy_file::{self, LoadError};
 use scheduled_events::suggest::nearest;
 use scheduled_events_core::{Change, Policy, Position};
 use toml::Spanned;
@@ -63,7 +62,15 @@ impl ConfigFile {
         command: &Command,
         others: &[&Command],
     ) -> Result<Self, CommandError> {
-        let mut file = Self::open(path)?;
+        let cannot = |error: io::Error| {
+            let path = printable(&path.display().to_string());
+            CommandError::usage(format!("cannot read the configuration {path}: {error}"))
+        };
+        let mut file = Self {
+            settings: Vec::new(),
+            path: path.to_owned(),
+            text: read_settings(path).map_err(cannot)?,
+        };
         match settings(&file.text, path, command, others) {
             Ok(settings) => file.settings = settings,
             Err((span, message)) => return Err(file.error_at(file.position(&span), &message)),
@@ -72,17 +79,10 @@ impl ConfigFile {
         policy(path, &file.text).map(|_| file)
     }
 
-    fn open(path: &Path) -> Result<Self, CommandError> {
-        let cannot = |error: io::Error| {
-            let path = printable(&path.display().to_string());
-            CommandError::usage(format!("cannot read the configuration {path}: {error}"))
-        };
-        let text = read_settings(path).map_err(cannot)?;
-        Ok(Self {
-            settings: Vec::new(),
-            path: path.to_owned(),
-            text,
-        })
+    /// Whether the rules are in the file itself.
+    pub(super) fn has_rules(&self) -> bool {
+        let own = option("policy", &self.path);
+        self.settings.iter().any(|setting| setting.argument == own)
     }
 
     pub(super) fn error_at(&self, position: Position, message: &str) -> CommandError {
@@ -97,8 +97,8 @@ impl ConfigFile {
 /// The policy of the tables of a configuration file, whose keys were checked.
 pub(super) fn policy(path: &Path, text: &str) -> Result<Policy, CommandError> {
     policy_file::parse_within(text, |key| !POLICY_TABLES.contains(&key)).map_err(|error| {
-        let separator = if error.position.is_some() { ":" } else { ": " };
-        CommandError::usage(format!("{}{separator}{error}", path.display()))
+        let name = path.display().to_string();
+        CommandError::usage(LoadError::Invalid { name, error })
     })
 }
 
@@ -146,11 +146,7 @@ fn settings(
                 position: Position::of(text.as_bytes(), span.start),
             });
         };
-        let is_itself = |text: &str| {
-            let real = |path: &Path| fs::canonicalize(path).ok();
-            Path::new(text) == path
-                || real(path).is_some_and(|path| real(text.as_ref()) == Some(path))
-        };
+        let is_itself = |text: &str| is_same_file(text.as_ref(), path);
         if name == "policy" && value.get_ref().as_str().is_some_and(is_itself) {
             let message = "this file has no rules; write [[rule]] tables in place of `policy`, or name another file";
             return Err((value.span(), message.to_owned()));

@@ -203,7 +203,7 @@ type Merge<'a> = dyn Fn(&dyn Fn(&Setting) -> bool) -> Result<ArgMatches, clap::E
 fn merge(matches: ArgMatches, mut file: Option<ConfigFile>) -> Result<Merged, ParseError> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let (Some(file), Some(config)) = (&mut file, cli.command.config_mut()) {
-        config.text = Some(std::mem::take(&mut file.text));
+        config.text = file.has_rules().then(|| std::mem::take(&mut file.text));
     }
     let in_force = InForce { matches, file };
     Ok(Merged { cli, in_force })

@@ -28,8 +28,6 @@ use crate::args::DoctorArgs;
 use crate::config::load_policy;
 use crate::error::CommandError;
 use crate::output::{print, print_record, terminal};
-use crate::platform;
-use crate::startup::signals;
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use check::{Check, Finding};
@@ -39,7 +37,6 @@ pub(crate) use report::ReportRequest;
 use scheduled_events_text::finding::{by_check, has_failure, text};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<(), CommandError> {
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     let report = ReportRequest::of(args);
     let json = args.watch.output.json;
     match &args.unit {

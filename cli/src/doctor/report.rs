@@ -89,13 +89,15 @@ impl ReportRequest {
     fn check_place(path: &Path) -> Result<(), CommandError> {
         let is_free = fs::symlink_metadata(path)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        // A process that was killed may have written a part of one.
         let is_report = || {
-            let mut start = [0; TITLE.len()];
-            let mut file = open_no_link(path)?;
-            if file.metadata()?.is_file() {
-                file.read_exact(&mut start)?;
+            let file = open_no_link(path)?;
+            let mut start = Vec::new();
+            let is_file = file.metadata()?.is_file();
+            if is_file {
+                file.take(TITLE.len() as u64).read_to_end(&mut start)?;
             }
-            std::io::Result::Ok(start == TITLE.as_bytes())
+            std::io::Result::Ok(is_file && TITLE.as_bytes().starts_with(&start))
         };
         if is_free || is_report().unwrap_or(false) {
             return Ok(());
@@ -337,10 +339,12 @@ mod tests {
             "{error}"
         );
         assert_eq!(fs::read_to_string(&beside).unwrap(), "precious");
-        // What an earlier run left is.
-        fs::write(&beside, format!("{TITLE}. Na")).unwrap();
-        request.write(&[]).map_err(|error| error.message).unwrap();
-        assert!(!beside.exists());
+        // What an earlier run left is, also if it was killed at once.
+        for left in ["", &TITLE[..5], &format!("{TITLE}. Na")] {
+            fs::write(&beside, left).unwrap();
+            request.write(&[]).map_err(|error| error.message).unwrap();
+            assert!(!beside.exists());
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -29,7 +29,7 @@ use crate::output::format::{count, from_now};
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
-use crate::startup::{patiently, signals};
+use crate::startup::{patiently, survive_size_limit};
 use crate::systemd::{self, Supervisor as Systemd};
 use crate::watch::printer::print_note;
 use scheduled_events::failure_log::FailureLog;
@@ -93,7 +93,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     };
     let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    survive_size_limit()?;
     let lock = args
         .lock
         .as_deref()

@@ -20,8 +20,7 @@ use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::{count, printable};
 use crate::output::{self, check_written};
-use crate::platform;
-use crate::startup::{patiently, signals, stop_on_signals};
+use crate::startup::{patiently, stop_on_signals, survive_size_limit};
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::{Audit, earlier_files};
 use scheduled_events::files::sibling;
@@ -34,7 +33,7 @@ use scheduled_events_replay::capture::{CapturedExchange, CapturedFailure, Mask};
 
 pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    survive_size_limit()?;
     check_whole(&args)?;
     // It is an audit file of exchanges: private, locked, bounded, and numbered.
     let audit = Arc::new(Audit::open(&args.to, print_note).map_err(CommandError::usage)?);

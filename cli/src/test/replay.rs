@@ -23,7 +23,8 @@ use crate::output::table::Table;
 use crate::output::terminal;
 use crate::output::{check_written, diagnose, print, print_progress, print_record};
 use crate::platform;
-use crate::startup::signals;
+use crate::startup::survive_size_limit;
+use scheduled_events::files::is_same_file;
 use scheduled_events::record::Record;
 use scheduled_events_replay::scenario::EventScript;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
@@ -34,7 +35,7 @@ use scheduled_events_replay::{
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    survive_size_limit()?;
     let format = args.report.as_deref();
     let format = format
         .map(|path| report_format(path, &args.scenario))
@@ -297,8 +298,7 @@ fn report_format(path: &Path, scenario: &str) -> Result<ReportFormat, CommandErr
             path.display()
         ))
     })?;
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    if real(path).is_some_and(|file| Some(file) == real(Path::new(scenario))) {
+    if is_same_file(path, scenario.as_ref()) {
         let path = path.display();
         return Err(CommandError::usage(format!(
             "{path} is the scenario; write another path after --report"

@@ -28,8 +28,7 @@ use crate::output::format::{count, printable};
 use crate::output::journal;
 use crate::output::{self, diagnose};
 use crate::own_files::check_files;
-use crate::platform;
-use crate::startup::{patiently, signals, stop_on_signals};
+use crate::startup::{patiently, stop_on_signals, survive_size_limit};
 use host::CommandHost;
 use printer::{RecordPrinter, Stamp, print_note};
 use reload::Reloader;
@@ -60,7 +59,7 @@ pub(crate) fn watch(
         Reloader::new(&args, arguments, &in_force, metrics.commands())
     });
     let imds = connect(&args.service)?;
-    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    survive_size_limit()?;
     // A dry run changes no file.
     let open = if args.dry_run {
         StateFile::open_read_only

@@ -157,6 +157,11 @@ fn a_file_that_names_itself_as_its_policy_is_refused() {
             );
         }
     }
+    // Named beside it, it is read as a policy.
+    folder.file("watch.toml", "json = true\n");
+    let finished = run(&["watch", "--config", &config, "--policy", &config]).with_code(2);
+    let place = format!("error: {config}:1:1: ");
+    assert!(finished.stderr.starts_with(&place), "{}", finished.stderr);
 }
 
 #[test]

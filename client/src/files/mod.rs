@@ -19,6 +19,21 @@ use crate::platform;
 pub use crate::platform::FileError;
 pub use error::PathError;
 
+/// Whether two paths lead to the same file.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::is_same_file;
+///
+/// assert!(is_same_file(Path::new("/"), Path::new("/.")));
+/// assert!(!is_same_file(Path::new("/no/such/file"), Path::new("/no/such/file")));
+/// ```
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path| fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
+}
+
 /// Checks what can be known before the file is opened, for an error that helps.
 ///
 /// # Errors

@@ -227,6 +227,8 @@ impl Seconds {
                 b"h" | b"hr" | b"hrs" | b"hour" | b"hours" => 3_600,
                 b"d" | b"day" | b"days" => 86_400,
                 b"w" | b"wk" | b"wks" | b"week" | b"weeks" => 604_800,
+                b"M" | b"month" | b"months" => 2_630_016,
+                b"y" | b"yr" | b"yrs" | b"year" | b"years" => 31_557_600,
                 _ => return None,
             };
             let part = number.take()?.checked_mul(unit)?;

@@ -55,6 +55,11 @@ pub(crate) struct ReplayRequest {
 }
 
 impl ReplayRequest {
+    /// The target's path, and its query or an empty text.
+    pub(crate) fn path_and_query(&self) -> (&str, &str) {
+        self.target.split_once('?').unwrap_or((&self.target, ""))
+    }
+
     /// The values of a header field, its name compared without case.
     pub(crate) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let fields = self.headers.iter();

@@ -68,10 +68,7 @@ pub(crate) fn route(request: &ReplayRequest, newest: ApiVersion) -> Result<Route
     if !is_local(request) {
         return Err(bad_request("The Host header must be an IP address or localhost").into());
     }
-    let (path, query) = request
-        .target
-        .split_once('?')
-        .unwrap_or((&request.target, ""));
+    let (path, query) = request.path_and_query();
     let instance = match path {
         EVENTS_PATH => false,
         INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH | TOKEN_PATH => true,

@@ -91,12 +91,13 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn check(&self, findings: &mut Findings) {
+        let is_to_explain = |_: &&[u8]| self.is_of_events() && self.refused_version().is_none();
+        let Some(body) = self.refusal.filter(is_to_explain) else {
+            return self.check_request(findings);
+        };
         let before = findings.broken();
         self.check_request(findings);
-        if let Some(body) = self.refusal.filter(|_| self.is_of_events())
-            && findings.broken() == before
-            && self.refused_version().is_none()
-        {
+        if findings.broken() == before {
             let Self { request, .. } = self;
             let message = format!(
                 "{} {} is refused: {}",
@@ -110,8 +111,7 @@ impl Exchange<'_> {
 
     /// Whether the request is for the path of the events.
     fn is_of_events(&self) -> bool {
-        let mut parts = self.request.target.split('?');
-        parts.next().is_some_and(route::is_events)
+        route::is_events(self.request.path_and_query().0)
     }
 
     /// Whether the client tries to approve something, whatever the answer.
@@ -134,10 +134,7 @@ impl Exchange<'_> {
                 "found data that is no HTTP request, or one over a limit".into(),
             );
         }
-        let (path, query) = request
-            .target
-            .split_once('?')
-            .unwrap_or((&request.target, ""));
+        let (path, query) = request.path_and_query();
         let is_absolute = request.target.starts_with("http://");
         let of_proxy = PROXY_FIELDS
             .into_iter()

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Url;
+use scheduled_events::files::is_same_file;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_common::address::{self, AddressError};
 use scheduled_events_common::secret::SecretFile;
@@ -265,10 +266,7 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         toml_file::load(path, |text| {
             let config = Self::parse(text)?;
-            let is_it = |metrics: &PathBuf| {
-                let same = |path: &Path| std::fs::canonicalize(path).ok();
-                same(metrics).is_some_and(|found| same(path) == Some(found))
-            };
+            let is_it = |metrics: &PathBuf| is_same_file(metrics, path);
             if config.metrics.as_ref().is_some_and(is_it) {
                 return Err((
                     None,

@@ -331,9 +331,7 @@ fn a_long_text_and_many_names_are_masked_in_linear_time() {
         mask.name(&format!("machine-{number}x"));
     }
     for piece in ["a-", "1.", "a:", "a/", "(", "%2f", "f", "0", "é_"] {
-        let t = std::time::Instant::now();
         mask.text(&piece.repeat(10_000));
-        eprintln!("{piece} {:?}", t.elapsed());
     }
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
 }
