@@ -30,8 +30,8 @@ pub(crate) const MAX_FIELDS: usize = 100;
 /// response.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
-/// How long a request may stay incomplete after its first byte.
-const INCOMPLETE: Duration = Duration::from_secs(30);
+/// How long a request may stay incomplete after its first byte. The answer to a longer one is a 408.
+const INCOMPLETE: Duration = Duration::from_secs(10);
 
 /// How long a read may wait before it checks whether the server closes the connection. On Windows,
 /// shutting a socket down does not end a read that waits.
@@ -135,8 +135,9 @@ impl ReplayResponse {
 /// What [`RequestReader::next`] found on the connection.
 pub(crate) enum NextRequest {
     Request(ReplayRequest),
-    /// A request that is malformed or over a limit. The connection ends after this response.
-    Refused(ReplayResponse),
+    /// A request that is malformed, over a limit or incomplete, as far as it was read. The connection ends
+    /// after this response.
+    Refused(Box<ReplayRequest>, ReplayResponse),
     /// The client closed the connection or sent nothing for too long.
     Closed,
 }
@@ -161,6 +162,10 @@ impl ClientStream {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
     /// Waits until there is data to read, or the client has closed the connection. `None` waits
     /// forever.
     fn wait_for_data(&self, patience: Option<Duration>) -> io::Result<()> {
@@ -183,7 +188,7 @@ impl ClientStream {
                     ) => {}
                 result => return result.map(drop),
             }
-            if self.is_closed.load(Ordering::SeqCst) {
+            if self.is_closed() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -210,7 +215,34 @@ impl<'a> RequestReader<'a> {
 
     /// Waits for a complete request and leaves its last byte unread.
     pub(crate) fn next(&mut self) -> NextRequest {
-        self.read_next().unwrap_or(NextRequest::Closed)
+        let finished = self.finish();
+        self.buffered.clear();
+        let next = finished.and_then(|()| self.read_next());
+        match next.unwrap_or(NextRequest::Closed) {
+            NextRequest::Closed if !self.buffered.is_empty() && !self.stream.is_closed() => {
+                self.incomplete()
+            }
+            next => next,
+        }
+    }
+
+    /// What was read of a request that the client left incomplete.
+    fn incomplete(&self) -> NextRequest {
+        let (request, found) = match frame(&self.buffered) {
+            RequestFrame::Incomplete {
+                request: Some(request),
+                ..
+            } => {
+                let found = format!("{} bytes of its body", request.body.len());
+                (request, found)
+            }
+            _ => (Box::default(), "no empty line after its header".to_owned()),
+        };
+        let declared = request.header("Content-Length").next();
+        let declared = declared.map_or_else(String::new, |length| format!(" of {length}"));
+        let message = format!("Request timeout. The request is incomplete: {found}{declared}");
+        let body = wire::error_body(&message);
+        NextRequest::Refused(request, ReplayResponse::json(408, body))
     }
 
     /// Reads the request's last byte, so that closing the socket does not reset the connection.
@@ -220,8 +252,6 @@ impl<'a> RequestReader<'a> {
     }
 
     fn read_next(&mut self) -> io::Result<NextRequest> {
-        self.finish()?;
-        self.buffered.clear();
         let mut peeked = vec![0; MAX_HEAD];
         let mut continued = false;
         let mut deadline = None;
@@ -248,7 +278,9 @@ impl<'a> RequestReader<'a> {
                     self.unread = 1;
                     return Ok(NextRequest::Request(request));
                 }
-                RequestFrame::Incomplete { expects_continue } => {
+                RequestFrame::Incomplete {
+                    expects_continue, ..
+                } => {
                     self.skip(seen)?;
                     if expects_continue && !continued {
                         continued = true;
@@ -257,7 +289,7 @@ impl<'a> RequestReader<'a> {
                 }
                 RequestFrame::Refused(response) => {
                     self.skip(seen)?;
-                    return Ok(NextRequest::Refused(response));
+                    return Ok(NextRequest::Refused(Box::default(), response));
                 }
             }
         }
@@ -307,7 +339,11 @@ pub(crate) fn drain(stream: &ClientStream) {
 
 enum RequestFrame {
     Complete(ReplayRequest, usize),
-    Incomplete { expects_continue: bool },
+    /// With the request without its whole body, once its header is complete.
+    Incomplete {
+        expects_continue: bool,
+        request: Option<Box<ReplayRequest>>,
+    },
     Refused(ReplayResponse),
 }
 
@@ -327,6 +363,7 @@ fn frame(bytes: &[u8]) -> RequestFrame {
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => {
             return RequestFrame::Incomplete {
                 expects_continue: false,
+                request: None,
             };
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
@@ -367,7 +404,13 @@ fn frame(bytes: &[u8]) -> RequestFrame {
             request.body = body;
             RequestFrame::Complete(request, head_length + length)
         }
-        RequestBody::Incomplete => RequestFrame::Incomplete { expects_continue },
+        RequestBody::Incomplete => {
+            request.body = rest.to_vec();
+            RequestFrame::Incomplete {
+                expects_continue,
+                request: Some(Box::new(request)),
+            }
+        }
         RequestBody::Refused(frame) => *frame,
     }
 }
@@ -430,7 +473,19 @@ fn chunked(rest: &[u8]) -> RequestBody {
             return refuse(413, "Request body too large");
         }
         at += start;
-        // Trailer fields are not supported: the last chunk is followed by an empty line.
+        if size == 0 {
+            // Trailer fields may come before the empty line. Nothing reads them.
+            let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+            return match httparse::parse_headers(rest.get(at..).unwrap_or_default(), &mut fields) {
+                Ok(httparse::Status::Complete((length, _))) => {
+                    RequestBody::Complete(body, at + length)
+                }
+                Ok(httparse::Status::Partial) if rest.len() - at < MAX_HEAD => {
+                    RequestBody::Incomplete
+                }
+                _ => refuse(400, "Bad request. Not a chunked body"),
+            };
+        }
         let Some(chunk) = rest.get(at..at + size + 2) else {
             return RequestBody::Incomplete;
         };
@@ -439,9 +494,6 @@ fn chunked(rest: &[u8]) -> RequestBody {
         };
         body.extend_from_slice(data);
         at += size + 2;
-        if size == 0 {
-            return RequestBody::Complete(body, at);
-        }
     }
 }
 
@@ -542,6 +594,14 @@ mod tests {
                 "{end}"
             );
         }
+    }
+
+    #[test]
+    fn a_chunked_body_may_have_trailer_fields() {
+        let text = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nDigest: x\r\n\r\n";
+        let (request, length) = complete(&format!("{text}GET"));
+        assert_eq!((request.body.as_slice(), length), (&b"abc"[..], text.len()));
+        assert_eq!(refusal(&text.replace("Digest: ", "Digest ")), 400);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::fault::plan::RequestKind;
 use crate::http::wire::{self, ApiVersion};
@@ -243,16 +244,21 @@ pub(crate) fn bad_request(message: &str) -> ReplayResponse {
 }
 
 /// Unknown members are ignored: the example in the 2017 documentation has a `DocumentIncarnation`.
+/// They are named, because without that serde takes a list of the members' values for the object.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ApprovalBody {
     start_requests: Vec<ApprovalEntry>,
+    #[serde(flatten)]
+    _others: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ApprovalEntry {
     event_id: String,
+    #[serde(flatten)]
+    _others: Map<String, Value>,
 }
 
 /// The decoded query parameters. Names are in lower case, so that `API-Version` repeats
@@ -518,6 +524,12 @@ mod tests {
             r#"{"StartRequests":[]}"#,
             r#"{"StartRequests":[{}]}"#,
             r#"{"StartRequests":[{"EventId":1}]}"#,
+            r#"{"StartRequests":[["a"]]}"#,
+            r#"[[{"EventId":"a"}]]"#,
+            r#"[[["a"]]]"#,
+            r#"{"StartRequests":{"EventId":"a"}}"#,
+            r#"{"StartRequests":[{"EventId":"a","EventId":"b"}]}"#,
+            r#"{"StartRequests":[{"EventId":"a"}],"StartRequests":[{"EventId":"b"}]}"#,
         ] {
             assert_eq!(
                 start_requests(body.as_bytes()).map_err(|response| response.status),

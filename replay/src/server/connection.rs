@@ -48,8 +48,8 @@ pub(crate) fn serve(service: &Service, machine: usize, client: &ClientStream, id
         idle.set(false);
         let request = match next {
             NextRequest::Request(request) => request,
-            NextRequest::Refused(response) => {
-                service.record_refusal(machine, response.status);
+            NextRequest::Refused(request, response) => {
+                service.record_refusal(machine, &request, &response);
                 let framing = Framing {
                     keep_alive: false,
                     head_only: false,

@@ -154,18 +154,22 @@ impl Service {
         waiting.unwrap_or_else(PoisonError::into_inner).0.stopping
     }
 
-    /// Records a request that could not be parsed.
-    pub(crate) fn record_refusal(&self, machine: usize, status: u16) {
-        let request = ReplayRequest::default();
-        let action = ServiceAction::respond(ReplayResponse::new(status), &FaultPlan::default());
+    /// Records a request that could not be read whole, as far as it could.
+    pub(crate) fn record_refusal(
+        &self,
+        machine: usize,
+        request: &ReplayRequest,
+        response: &ReplayResponse,
+    ) {
         let plan = FaultPlan::default();
+        let action = ServiceAction::respond(response.clone(), &plan);
         if machine == self.names.len() {
-            return self.record_outside(&request, Instant::now(), (&plan, &action));
+            return self.record_outside(request, Instant::now(), (&plan, &action));
         }
         self.record(
             machine,
             None,
-            (&request, Instant::now()),
+            (request, Instant::now()),
             (&plan, &action),
             &ShownEvents::default(),
         );

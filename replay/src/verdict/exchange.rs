@@ -13,9 +13,10 @@ use crate::timeline::document::EventFacts;
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 
 /// Header fields that only a proxy adds.
-const PROXY_FIELDS: [&str; 6] = [
+const PROXY_FIELDS: [&str; 7] = [
     "X-Forwarded-For",
     "X-Forwarded-Host",
+    "X-Real-IP",
     "Forwarded",
     "Via",
     "Proxy-Connection",
@@ -131,7 +132,7 @@ impl Exchange<'_> {
                 Rule::Url,
                 at,
                 None,
-                "found data that is no HTTP request, or one over a limit".into(),
+                "found data that is no HTTP request, a part of one, or one over a limit".into(),
             );
         }
         let (path, query) = request.path_and_query();
