@@ -27,6 +27,7 @@ use crate::startup::survive_size_limit;
 use scheduled_events::files::is_same_file;
 use scheduled_events::record::Record;
 use scheduled_events_replay::scenario::EventScript;
+use scheduled_events_replay::verdict::Untested;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
 use scheduled_events_replay::{
     ADVICE_API_VERSION, ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig,
@@ -118,16 +119,20 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     for verdict in &verdicts {
         print_progress(&summary(verdict));
         let name = printable(verdict.machine());
-        if verdict.polls().count == 0 {
-            diagnose(
+        match verdict.untested() {
+            None => {}
+            Some(Untested::NeverPolled) => diagnose(
                 "warning",
                 &format!("{name} never polled, so nothing was tested; check the client's endpoint"),
-            );
-        } else if !verdict.was_tested() {
-            diagnose(
+            ),
+            Some(Untested::NoEventOfItsOwn) => diagnose(
+                "warning",
+                &format!("{name} was shown no event of its own, so nothing was tested"),
+            ),
+            Some(_) => diagnose(
                 "warning",
                 &format!("{name} was shown no event, so nothing was tested"),
-            );
+            ),
         }
     }
     if let (Some(format), Some(path)) = (format, &args.report) {
@@ -252,7 +257,8 @@ impl ReplayRun {
                 ))
             })?;
         loop {
-            let never_starts = !self.has_started && self.server.started().elapsed() >= START_MAX;
+            let most = START_MAX * if self.server.is_answering() { 2 } else { 1 };
+            let never_starts = !self.has_started && self.server.started().elapsed() >= most;
             let is_over =
                 never_starts || self.is_over.is_some_and(|since| since.elapsed() >= linger);
             if is_stopped.load(Ordering::SeqCst) || is_over && !command.is_empty() {
@@ -280,7 +286,7 @@ impl ReplayRun {
 }
 
 /// How long clients may run without an answered request for a document: the first response may take
-/// two minutes.
+/// two minutes. Those that wait for it may run for twice as long, since they may have begun late.
 const START_MAX: Duration = Duration::from_secs(150);
 
 /// How often to check whether the clients have ended.

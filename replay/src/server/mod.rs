@@ -675,6 +675,12 @@ impl Server {
         self.service.origin()
     }
 
+    /// Whether a client waits for its first response.
+    #[doc(hidden)]
+    pub fn is_answering(&self) -> bool {
+        self.service.is_answering()
+    }
+
     /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too,
     /// and waits until it is done.
     pub fn stop(&self) {

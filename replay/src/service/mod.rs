@@ -463,7 +463,14 @@ impl Service {
         let mut verdict = state.lanes[machine].verdict.clone();
         let speed = state.timeline.speed();
         verdict.conclude(state.origin.elapsed(), speed, state.is_over());
+        verdict.has_outside = state.outside.is_some();
         verdict
+    }
+
+    /// Whether a client waits for its first response.
+    pub(crate) fn is_answering(&self) -> bool {
+        let state = self.lock();
+        state.lanes.iter().any(|lane| lane.verdict.waits())
     }
 
     /// The verdicts on all clients, which send no more requests.
@@ -520,10 +527,11 @@ impl ServiceState {
         findings: bool,
     ) -> Self {
         let faults: Arc<[Fault]> = faults.into();
+        let machines = timeline.machines();
         let lane = |name: &String| Lane {
             planner: FaultPlanner::new(Arc::clone(&faults)),
             first_request: None,
-            verdict: Verdict::new(name.clone()),
+            verdict: Verdict::new(name.clone(), machines.contains(&name.to_ascii_lowercase())),
         };
         Self {
             timeline,

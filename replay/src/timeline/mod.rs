@@ -31,6 +31,7 @@ pub mod document;
 mod event;
 pub(crate) mod event_id;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,6 +225,12 @@ impl Timeline {
         self.position(event_id)
             .and_then(|index| self.events.get(index))
             .map(|event| event.facts.clone())
+    }
+
+    /// The names of the machines that the events have, in lower case.
+    pub(crate) fn machines(&self) -> HashSet<String> {
+        let names = self.events.iter().flat_map(|event| &event.facts.resources);
+        names.map(|name| name.to_ascii_lowercase()).collect()
     }
 
     /// Every event that has appeared, the ended ones too, with its status outside the machine.

@@ -82,6 +82,7 @@ impl EventTimes {
 
 /// The events of the machine, and the client's knowledge about them.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
 pub(crate) struct OwnEvents {
     times: Vec<EventTimes>,
     /// In the same order.
@@ -92,7 +93,10 @@ pub(crate) struct OwnEvents {
     approves: bool,
     /// Whether an event of another machine was announced.
     pub(super) has_other: bool,
-    /// Whether a document showed the client any event.
+    /// Whether the scenario has an event of the machine from its beginning on.
+    is_named: bool,
+    /// Whether a document showed the client an event of the machine, and of any machine.
+    has_seen_own: bool,
     pub(super) has_seen_any: bool,
 }
 
@@ -128,6 +132,20 @@ struct ClientKnowledge {
 }
 
 impl OwnEvents {
+    pub(crate) fn new(is_named: bool) -> Self {
+        Self {
+            is_named,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a document showed the client what it has to deal with: an event of its machine, or of
+    /// any if there is none of it.
+    pub(super) fn were_seen(&self) -> bool {
+        let has_own = self.is_named || !self.times.is_empty();
+        self.has_seen_own || !has_own && self.has_seen_any
+    }
+
     pub(crate) fn times(&self) -> &[EventTimes] {
         &self.times
     }
@@ -223,6 +241,7 @@ impl OwnEvents {
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
             self.has_seen_any |= exchange.shows_any;
+            self.has_seen_own |= !exchange.shown.is_empty();
             for (times, known) in self.times.iter().zip(&mut self.known) {
                 known.is_shown = false;
                 if times.ended.is_some() {
@@ -249,6 +268,9 @@ impl OwnEvents {
                 }
                 known.was_unreadable |= !is_approvable;
                 times.seen.get_or_insert(exchange.answered);
+                if shown.is_some_and(|event| event.status == ShownStatus::Other) {
+                    findings.check(Rule::ApprovedStarted);
+                }
                 if shown.map_or(*is_started, |event| event.status == ShownStatus::Started) {
                     known.seen_started.get_or_insert(exchange.answered);
                     findings.check(Rule::ApprovedStarted);
@@ -263,6 +285,11 @@ impl OwnEvents {
                     findings.check(Rule::ApprovedAdvice);
                 }
             }
+        }
+        if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
+            // What a document lacked is another event for the client when it is shown again.
+            let lacked = self.known.iter_mut().filter(|known| !known.is_shown);
+            lacked.for_each(|known| known.accepted = None);
         }
         self.approves |= exchange.is_approval();
         if exchange.kind == Some(RequestKind::EventsPost) {
@@ -304,6 +331,12 @@ impl OwnEvents {
                         shown.noun
                     );
                     findings.add(Rule::ApprovedUnreadable, at, Some(id), message);
+                } else if shown.status == ShownStatus::Other {
+                    let message = format!(
+                        "found the {} in StartRequests, shown as neither Scheduled nor Started",
+                        shown.noun
+                    );
+                    findings.add(Rule::ApprovedStarted, at, Some(id), message);
                 }
                 let (noun, resources) = (shown.noun.as_str(), &shown.resources[..]);
                 (shown.is_own, shown.is_advice, noun, resources)
@@ -478,7 +511,7 @@ impl OwnEvents {
                     own,
                 )
             }
-            Rule::ApprovedAgain if has_any(|known| known.accepted.is_some()) => (
+            Rule::ApprovedAgain if self.times.iter().any(|times| times.approved.is_some()) => (
                 "no document showed it an event as Scheduled after its approval".into(),
                 true,
             ),

@@ -92,8 +92,7 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn check(&self, findings: &mut Findings) {
-        let is_to_explain = |_: &&[u8]| self.is_of_events() && self.refused_version().is_none();
-        let Some(body) = self.refusal.filter(is_to_explain) else {
+        let Some(body) = self.refusal.filter(|_| self.refused_version().is_none()) else {
             return self.check_request(findings);
         };
         let before = findings.broken();

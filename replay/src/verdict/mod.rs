@@ -39,7 +39,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use crate::timeline::document::{Transition, TransitionKind};
@@ -90,6 +90,8 @@ pub struct Verdict {
     fallback: Fallback,
     events: OwnEvents,
     exit: Option<ClientExit>,
+    /// Whether there is a control plane: a client of it alone asks no machine's service.
+    pub(crate) has_outside: bool,
     /// The time and the speed at which the findings were concluded.
     now: Duration,
     speed: f64,
@@ -136,15 +138,46 @@ impl Outcome {
     }
 }
 
+/// Why nothing was tested. `Display` writes it as the end of a sentence about the client.
+///
+/// ```
+/// use scheduled_events_replay::verdict::Untested;
+///
+/// assert_eq!(Untested::NoEvent.to_string(), "was shown no event, so nothing was tested");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Untested {
+    /// It sent no request for a document that the service accepted.
+    NeverPolled,
+    /// No document showed it an event.
+    NoEvent,
+    /// The scenario has an event of its machine, and no document showed it that.
+    NoEventOfItsOwn,
+}
+
+impl fmt::Display for Untested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::NeverPolled => "never polled",
+            Self::NoEvent => "was shown no event",
+            Self::NoEventOfItsOwn => "was shown no event of its own",
+        };
+        write!(f, "{what}, so nothing was tested")
+    }
+}
+
 impl Verdict {
-    pub(crate) fn new(machine: String) -> Self {
+    /// `is_named`: whether the scenario has an event of the machine.
+    pub(crate) fn new(machine: String, is_named: bool) -> Self {
         Self {
             machine,
             findings: Findings::default(),
             polls: Polls::default(),
             fallback: Fallback::default(),
-            events: OwnEvents::default(),
+            events: OwnEvents::new(is_named),
             exit: None,
+            has_outside: false,
             now: Duration::ZERO,
             speed: 1.0,
         }
@@ -155,15 +188,47 @@ impl Verdict {
         &self.machine
     }
 
-    /// Whether the client was shown an event, broke no rule of level [`Level::Must`], and did not end
-    /// with a failure. Rules may be [not checked](Outcome::NotChecked).
+    /// Whether the client was [tested](Self::was_tested), broke no rule of level [`Level::Must`], and
+    /// did not end with a failure. Rules may be [not checked](Outcome::NotChecked).
     pub fn is_clean(&self) -> bool {
         self.was_tested() && !self.has_failed()
     }
 
-    /// Whether a document showed the client an event: without one, nothing is tested.
+    /// Whether a document showed the client an event of its machine, or of any machine if the scenario
+    /// has none of its own: without one, nothing is tested.
     pub fn was_tested(&self) -> bool {
-        self.events.has_seen_any
+        self.events.were_seen()
+    }
+
+    /// Why nothing was tested; `None` if the client was [tested](Self::was_tested).
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::Untested;
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// assert_eq!(server.finish().untested(), Some(Untested::NeverPolled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn untested(&self) -> Option<Untested> {
+        if self.was_tested() {
+            None
+        } else if self.polls.times().count == 0 {
+            Some(Untested::NeverPolled)
+        } else if self.events.has_seen_any {
+            Some(Untested::NoEventOfItsOwn)
+        } else {
+            Some(Untested::NoEvent)
+        }
+    }
+
+    /// Whether the run has tested the client. A client of the control plane alone need not be.
+    pub(crate) fn tested(&self) -> Outcome {
+        match self.untested() {
+            None => Outcome::Passed,
+            Some(_) if self.has_outside => Outcome::NotChecked,
+            Some(_) => Outcome::Failed,
+        }
     }
 
     /// Whether the client broke a rule of level [`Level::Must`], or ended with a failure.
@@ -186,7 +251,8 @@ impl Verdict {
     /// Ends a test: panics with the verdict as text unless it is [clean](Self::is_clean).
     ///
     /// # Panics
-    /// When the client broke a rule of level [`Level::Must`], ended with a failure, or was never shown an event.
+    /// When the client broke a rule of level [`Level::Must`], ended with a failure, or was not
+    /// [tested](Self::was_tested).
     ///
     /// ```should_panic
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -254,6 +320,9 @@ impl Verdict {
         let fixed = |reason: &str| (reason.to_owned(), false);
         match rule {
             Rule::Url | Rule::Route | Rule::UserAgent => fixed("it sent no request"),
+            Rule::Header if self.findings.is_checked(Rule::Version) => fixed(
+                "it asked only in the version of the preview, which does not require the header",
+            ),
             Rule::Header | Rule::Version => {
                 fixed("it sent no request to a path that the service has")
             }
@@ -269,7 +338,7 @@ impl Verdict {
             Rule::FirstRequest => fixed("the first response was not delayed"),
             _ if self.polls.times().count == 0 => fixed("it never polled"),
             Rule::PollGap => {
-                let observed = polls::seconds(self.polls.observed(self.now));
+                let observed = polls::seconds(self.polls.observed());
                 let needed = polls::seconds(gap_max);
                 (
                     format!("it polled for {observed}; a gap is longer than {needed}"),
@@ -364,6 +433,11 @@ impl Verdict {
         self.fallback.client_ended();
         self.polls
             .note_silence(now, self.events.shown_since(), is_over, true);
+    }
+
+    /// Whether the client waits for its first response.
+    pub(crate) fn waits(&self) -> bool {
+        self.polls.is_waiting()
     }
 
     /// Notes that a poll waits for its answer.

@@ -222,6 +222,11 @@ impl Polls {
         }
     }
 
+    /// Whether the first poll waits for its answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.first_waiting.is_some()
+    }
+
     /// Checks whether a client waits for the first response.
     fn check_first(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         let at = exchange.arrived;
@@ -334,10 +339,11 @@ impl Polls {
             .is_some_and(|last| last.failure.is_some())
     }
 
-    /// How long the client has been polling, from its first answer on.
-    pub(crate) fn observed(&self, now: Duration) -> Duration {
-        self.first_answered
-            .map_or(Duration::ZERO, |first| now.saturating_sub(first))
+    /// How long the client was polling, from its first answer to its last.
+    pub(crate) fn observed(&self) -> Duration {
+        let last = self.last.as_ref().map(|last| last.answered);
+        let span = self.first_answered.zip(last);
+        span.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
     }
 
     /// The time since the last answer.

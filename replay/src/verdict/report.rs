@@ -162,14 +162,13 @@ impl VerdictReport<'_> {
                 test_case(&mut xml, verdict, *rule);
                 xml.close("testcase");
             }
-            if let Some(exit) = verdict.exit() {
-                let name = ClientExit::ID;
+            for (name, outcome, text) in other_cases(verdict) {
                 xml.open(
                     "testcase",
                     &[("name", &name), ("classname", &class), ("time", &0)],
                 );
-                let message: Attributes<'_> = &[("message", &exit), ("type", &name)];
-                match exit.outcome() {
+                let message: Attributes<'_> = &[("message", &text), ("type", &name)];
+                match outcome {
                     Outcome::Failed => xml.empty("failure", message),
                     Outcome::NotChecked => xml.empty("skipped", &message[..1]),
                     Outcome::Passed | Outcome::Warned => {}
@@ -285,11 +284,11 @@ impl VerdictReport<'_> {
         html.open("main", &[]);
         html.element("h1", &[], &title);
         for (id, verdict) in self.verdicts.iter().enumerate() {
-            let judged = match judgement(verdict) {
-                Judgement::Clean => "keeps the wire contract",
-                Judgement::NotClean if !verdict.breaks_a_rule() => "ended with a failure",
-                Judgement::NotClean => "breaks the wire contract",
-                Judgement::NotTested => "was shown no event, so nothing was tested",
+            let judged = match (verdict.has_failed(), verdict.untested()) {
+                (true, _) if !verdict.breaks_a_rule() => "ended with a failure".to_owned(),
+                (true, _) => "breaks the wire contract".to_owned(),
+                (false, Some(why)) => why.to_string(),
+                (false, None) => "keeps the wire contract".to_owned(),
             };
             html.element("h2", &[], &format_args!("{} {judged}", verdict.machine()));
             html.open("dl", &[]);
@@ -358,14 +357,31 @@ impl VerdictReport<'_> {
     }
 }
 
-/// The number of test cases: the rules, and the exit status of a command.
+/// The test cases that are no rules, with their messages: whether anything was tested, and the exit
+/// status of a command.
+fn other_cases(verdict: &Verdict) -> Vec<(&'static str, Outcome, String)> {
+    let why = verdict.untested();
+    let why = why.map_or_else(String::new, |why| format!("it {why}"));
+    let mut cases = vec![(TESTED, verdict.tested(), why)];
+    cases.extend(
+        verdict
+            .exit()
+            .map(|exit| (ClientExit::ID, exit.outcome(), exit.to_string())),
+    );
+    cases
+}
+
+/// The name of the test case that fails when nothing was tested.
+const TESTED: &str = "tested";
+
 fn cases(verdict: &Verdict) -> usize {
-    Rule::ALL.len() + usize::from(verdict.exit().is_some())
+    Rule::ALL.len() + other_cases(verdict).len()
 }
 
 fn cases_with(verdict: &Verdict, outcome: Outcome) -> usize {
-    let exit = verdict.exit().map(ClientExit::outcome);
-    verdict.rules_with(outcome).count() + usize::from(exit == Some(outcome))
+    let others = other_cases(verdict);
+    let others = others.iter().filter(|(_, other, _)| *other == outcome);
+    verdict.rules_with(outcome).count() + others.count()
 }
 
 /// The content of a rule's test case: nothing if it passed.
@@ -421,7 +437,7 @@ enum ReportLine<'a> {
         documents: u64,
         longest_gap_ms: u64,
         average_gap_ms: u64,
-        /// Whether it was shown an event.
+        /// Whether it was shown an event that it has to deal with.
         tested: bool,
     },
     Exit {
@@ -465,22 +481,6 @@ enum ReportLine<'a> {
     },
 }
 
-enum Judgement {
-    Clean,
-    NotClean,
-    NotTested,
-}
-
-fn judgement(verdict: &Verdict) -> Judgement {
-    if verdict.has_failed() {
-        Judgement::NotClean
-    } else if !verdict.was_tested() {
-        Judgement::NotTested
-    } else {
-        Judgement::Clean
-    }
-}
-
 /// A verdict in some lines for people, without the characters that a terminal would interpret: a
 /// line with the sums, the measured values, and a line for each rule with findings.
 ///
@@ -495,10 +495,10 @@ fn judgement(verdict: &Verdict) -> Judgement {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let with = |outcome| self.rules_with(outcome).count();
-        let word = match judgement(self) {
-            Judgement::Clean => "clean",
-            Judgement::NotClean => "not clean",
-            Judgement::NotTested => "not tested",
+        let word = match (self.has_failed(), self.was_tested()) {
+            (true, _) => "not clean",
+            (false, false) => "not tested",
+            (false, true) => "clean",
         };
         let kept = with(Outcome::Passed);
         write!(

@@ -91,7 +91,7 @@ rules! {
     StartRequests "start-requests" Must 1 "The body of a POST" "It approves events that are in the document, in well-formed requests.";
     ApprovedOther "approved-other" Must 3 "Approval" "It approves events of its own machine only.";
     ApprovedUnreadable "approved-unreadable" Must 3 "Approval" "It approves no event that it could not read whole, or whose `EventId` it was shown twice.";
-    ApprovedStarted "approved-started" Must 3 "Approval" "It approves no event that it was shown as Started.";
+    ApprovedStarted "approved-started" Must 3 "Approval" "It approves no event that it was shown with a status other than Scheduled.";
     ApprovedAgain "approved-again" Must 1 "Status codes" "It approves no event again after a 200.";
     ApprovedAdvice "approved-advice" Must 7 "approval" "It approves no advice, such as a rebalance recommendation.";
     NotApproved "not-approved" Should 3 "Approval" "It approves all events of its machine, if it approves any.";

@@ -20,6 +20,8 @@ struct Client {
     took: Duration,
     is_slow: bool,
     is_broken: bool,
+    /// Whether documents show another machine's event.
+    shows_any: bool,
 }
 
 fn seconds(time: f64) -> Duration {
@@ -29,12 +31,13 @@ fn seconds(time: f64) -> Duration {
 impl Client {
     fn new() -> Self {
         Self {
-            verdict: Verdict::new("WestNO_0".to_owned()),
+            verdict: Verdict::new("WestNO_0".to_owned(), true),
             shown: Vec::new(),
             retry_after: None,
             took: Duration::ZERO,
             is_slow: false,
             is_broken: false,
+            shows_any: false,
         }
     }
 
@@ -73,7 +76,7 @@ impl Client {
             document: None,
             is_altered: false,
             shown: if is_poll { &self.shown } else { &[] },
-            shows_any: is_poll && !self.shown.is_empty(),
+            shows_any: is_poll && (self.shows_any || !self.shown.is_empty()),
             shows_other: false,
             hidden: &[],
             approves: if is_poll { &[] } else { &approves },
@@ -328,4 +331,60 @@ fn approvals_that_overlap_are_not_repeated_ones() {
     };
     assert_eq!(second_at(1.1), Outcome::NotChecked);
     assert_eq!(second_at(1.3), Outcome::Failed);
+}
+
+#[test]
+fn an_event_that_a_document_lacked_may_be_approved_again_when_it_is_back() {
+    let outcome = |lacks_it: bool| {
+        let mut client = Client::new();
+        client.event(0.0, TransitionKind::Appeared);
+        client.poll(0.5, 200);
+        client.approve(1.0, 200);
+        if lacks_it {
+            let shown = std::mem::take(&mut client.shown);
+            client.poll(1.5, 200);
+            client.shown = shown;
+        }
+        client.poll(2.0, 200);
+        client.approve(2.5, 200);
+        client.concluded(3.0).outcome(Rule::ApprovedAgain)
+    };
+    assert_eq!(outcome(false), Outcome::Failed);
+    assert_eq!(outcome(true), Outcome::NotChecked);
+}
+
+#[test]
+fn a_client_that_saw_no_event_of_its_own_was_not_tested() {
+    let mut client = Client::new();
+    client.poll(0.5, 200);
+    let unseen = client.concluded(1.0);
+    assert_eq!(unseen.untested(), Some(Untested::NoEvent));
+    // A neighbour's event comes first.
+    client.shows_any = true;
+    client.poll(1.5, 200);
+    let unseen = client.concluded(2.0);
+    assert_eq!(unseen.untested(), Some(Untested::NoEventOfItsOwn));
+    assert!(!unseen.is_clean());
+    client.event(2.0, TransitionKind::Appeared);
+    client.poll(2.5, 200);
+    assert_eq!(client.concluded(3.0).untested(), None);
+
+    // The scenario has none of this machine.
+    let mut bystander = Client::new();
+    bystander.verdict = Verdict::new("WestNO_9".to_owned(), false);
+    bystander.shows_any = true;
+    bystander.poll(0.5, 200);
+    assert_eq!(bystander.concluded(1.0).untested(), None);
+}
+
+#[test]
+fn the_time_of_polling_ends_with_the_last_poll() {
+    let mut client = Client::new();
+    client.poll(0.0, 200);
+    client.poll(3.0, 200);
+    let reason = client.concluded(14.0).reason(Rule::PollGap);
+    assert_eq!(
+        reason.as_deref(),
+        Some("it polled for 3.0 s; a gap is longer than 15.5 s")
+    );
 }

@@ -1,5 +1,8 @@
 //! Tests of the rules of the service (`docs/inside/wire.md`).
 
+use scheduled_events_replay::verdict::{Outcome, Rule};
+
+use super::eventually::eventually;
 use super::*;
 
 #[test]
@@ -520,5 +523,95 @@ fn records_requests() {
         requests[0]
             .headers
             .contains(&("Metadata".to_owned(), "true".to_owned()))
+    );
+}
+
+#[test]
+fn a_refused_request_is_a_finding_whatever_its_path_is() {
+    let failed = |request: &str| {
+        let server = start(steady());
+        let response = raw(server.addr(), request.as_bytes());
+        assert!(response.status >= 400, "{request}");
+        server
+            .verdict(0)
+            .rules_with(Outcome::Failed)
+            .collect::<Vec<_>>()
+    };
+    for target in [
+        "/metadata/instance?api-version=2021-02-01&format=text",
+        "/metadata/instance/compute/name?api-version=2021-02-01",
+        "/metadata/identity/oauth2/token?api-version=2018-02-01",
+        "/metadata/instance?api-version=2021-02-01&a=1&a=2",
+    ] {
+        assert_eq!(failed(&head("GET", target, "")), [Rule::Url], "{target}");
+    }
+    let named = "GET /metadata/instance?api-version=2021-02-01 HTTP/1.1\r\nHost: imds\r\nMetadata: true\r\n\r\n";
+    assert_eq!(failed(named), [Rule::Url]);
+}
+
+#[test]
+fn a_request_that_never_comes_to_its_end_is_a_finding() {
+    let body = r#"{"StartRequests":[]}"#;
+    let whole = head("POST", EVENTS, "Content-Length: 999\r\n") + body;
+    for (sent, message) in [
+        (
+            whole.as_str(),
+            "POST /metadata/scheduledevents?api-version=2020-07-01 is refused: ",
+        ),
+        (
+            "POST /metadata/sched",
+            "found data that is no HTTP request, a part of one, or one over a limit",
+        ),
+    ] {
+        let server = start(steady());
+        let mut stream = connect(server.addr());
+        stream.write_all(sent.as_bytes()).expect("send");
+        // The client gives up.
+        drop(stream);
+        let verdict = eventually("the finding", || {
+            let verdict = server.verdict(0);
+            (!verdict.findings().is_empty()).then_some(verdict)
+        });
+        let messages: Vec<_> = verdict
+            .findings()
+            .iter()
+            .map(|found| &found.message)
+            .collect();
+        let found = messages.iter().find(|found| found.starts_with(message));
+        assert!(found.is_some(), "{messages:?}");
+        assert!(
+            sent.len() < 50
+                || found.is_some_and(|found| found.contains("20 bytes of its body of 999")),
+            "{messages:?}"
+        );
+        assert_eq!(verdict.outcome(Rule::Url), Outcome::Failed);
+    }
+}
+
+#[test]
+fn an_incomplete_request_is_answered_after_a_while() {
+    let server = start(steady());
+    let mut stream = connect(server.addr());
+    stream
+        .write_all(head("POST", EVENTS, "Content-Length: 9\r\n").as_bytes())
+        .expect("send");
+    let response = read_response(&mut stream);
+    assert_eq!(response.status, 408);
+    assert!(
+        response.text().contains("0 bytes of its body of 9"),
+        "{}",
+        response.text()
+    );
+    assert_eq!(server.verdict(0).outcome(Rule::Url), Outcome::Failed);
+    assert_eq!(server.requests()[0].status, Some(408));
+}
+
+#[test]
+fn why_the_header_was_not_checked_is_true() {
+    let server = start(steady());
+    get(&server, "/metadata/scheduledevents?api-version=2017-03-01");
+    assert_eq!(
+        server.verdict(0).reason(Rule::Header).as_deref(),
+        Some("it asked only in the version of the preview, which does not require the header")
     );
 }

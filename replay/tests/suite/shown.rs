@@ -82,6 +82,30 @@ fn an_approval_of_what_nobody_can_read_is_a_finding() {
 }
 
 #[test]
+fn an_approval_of_what_is_shown_with_another_status_is_a_finding() {
+    for status in ["Completed", "Canceled", "Pending"] {
+        let fault = format!("member:EventStatus,\"{status}\"");
+        let server = faulty(&[&fault]);
+        let id = event_id(&get(&server, EVENTS).json(), 0);
+        assert_eq!(
+            server.verdict(0).outcome(Rule::ApprovedStarted),
+            Outcome::Passed
+        );
+        assert_eq!(approve(&server, &[&id]).status, 200, "{fault}");
+        let verdict = server.verdict(0);
+        assert_eq!(failed(&verdict), [Rule::ApprovedStarted], "{fault}");
+        let found = verdict
+            .findings()
+            .iter()
+            .find(|found| found.rule == Rule::ApprovedStarted);
+        assert_eq!(
+            found.map(|found| found.message.as_str()),
+            Some("found the Freeze in StartRequests, shown as neither Scheduled nor Started")
+        );
+    }
+}
+
+#[test]
 fn an_approval_of_what_can_be_read_is_none() {
     for fault in [
         r#"member:Description,"""#,

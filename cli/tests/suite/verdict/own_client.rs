@@ -101,7 +101,13 @@ fn every_kind_of_fault_is_injected() {
 fn watch_is_clean_under_every_fault() {
     together(FAULTS, |faults| {
         let tested = assert_clean(faults, "1");
-        assert_eq!(tested.finished.code, Some(0), "{faults:?}");
+        // Idle after the neighbour's event, it ends before its own ones are Started: they were not shown to it.
+        let is_blind = *faults == ["started-without-scheduled"];
+        assert_eq!(
+            tested.finished.code,
+            Some(i32::from(is_blind)),
+            "{faults:?}"
+        );
         let client = tested.of_kind("client")[0];
         assert!(client["polls"].as_u64() >= Some(4), "{client}");
     });

@@ -33,7 +33,7 @@ for number, suite in enumerate(root):
         assert len(case) <= 1 and all(child.tag in ("failure", "skipped", "system-out") for child in case)
         for failure in case.findall("failure"):
             assert failure.get("message") and failure.get("type") == case.get("name")
-            assert case.get("name") == "exit-status" or "docs/inside/wire.md, section " in failure.text, failure.text
+            assert case.get("name") in ("tested", "exit-status") or "docs/inside/wire.md, section " in failure.text, failure.text
     for item in suite.find("properties"):
         assert item.tag == "property" and item.get("name") and item.get("value") is not None
 assert counts(root, total) == total, (root.attrib, total)
@@ -75,9 +75,9 @@ fn a_junit_file_is_what_parsers_and_schemas_expect() {
     );
     assert!(output.status.success(), "{stderr}\n{text}");
     let lines: Vec<_> = stdout.lines().collect();
-    // The rules, and the exit status.
-    let cases = (scheduled_events_replay::verdict::Rule::ALL.len() + 1).to_string();
-    assert_eq!(lines[..2], [cases.as_str(), "3"], "{stdout}");
+    // The rules, whether anything was tested, and the exit status.
+    let cases = (scheduled_events_replay::verdict::Rule::ALL.len() + 2).to_string();
+    assert_eq!(lines[..2], [cases.as_str(), "4"], "{stdout}");
     assert!(
         lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"),
         "{stdout}"
@@ -168,6 +168,36 @@ fn a_client_that_tested_nothing_has_a_warning_and_fails() {
     assert!(text.ends_with(&error("2 of 2 clients")), "{text}");
     // A client of the control plane asks no machine's service.
     assert!(stderr(&["--control-plane"], &["true"], 0).contains(never));
+}
+
+#[test]
+fn a_junit_file_has_a_failed_test_if_nothing_was_tested() {
+    let folder = Folder::new();
+    let report = folder.path("report.xml");
+    let tested = |options: &[&str], code| {
+        let all = [
+            &["replay", "preempt", "--report", &report],
+            options,
+            &["--", "true"],
+        ]
+        .concat();
+        run(&all).with_code(code);
+        fs::read_to_string(&report).expect("a report")
+    };
+    let message = "message=\"it never polled, so nothing was tested\"";
+    let text = tested(&[], 1);
+    assert!(
+        text.contains(" failures=\"1\" errors=\"0\"")
+            && text.contains(&format!("<failure {message}")),
+        "{text}"
+    );
+    // A client of the control plane alone asks no machine's service.
+    let text = tested(&["--control-plane"], 0);
+    assert!(
+        text.contains(" failures=\"0\" errors=\"0\"")
+            && text.contains(&format!("<skipped {message}")),
+        "{text}"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -283,7 +313,7 @@ fn a_client_that_crashed_has_failed_in_every_report() {
         stdout.contains(&format!("  broken exit-status: {text}\n")),
         "{stdout}"
     );
-    assert!(xml.contains("failures=\"1\" errors=\"0\""), "{xml}");
+    assert!(xml.contains("failures=\"2\" errors=\"0\""), "{xml}");
     let case = format!("<failure message=\"{text}\" type=\"exit-status\"/>");
     assert!(xml.contains(&case), "{xml}");
     let (_, lines) = replay("exit 3", "ndjson");
@@ -304,7 +334,7 @@ fn a_client_that_crashed_has_failed_in_every_report() {
         "{stdout}"
     );
     assert!(
-        xml.contains("name=\"exit-status\"") && xml.contains("failures=\"0\""),
+        xml.contains("name=\"exit-status\"") && !xml.contains("type=\"exit-status\""),
         "{xml}"
     );
 }
