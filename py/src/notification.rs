@@ -11,7 +11,7 @@ use crate::document::event::PyEvent;
 use crate::errors::{self, About};
 use crate::ids::EventIds;
 
-/// Parses notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.
+/// Parse notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.
 ///
 /// The input is one message, in Event Grid's schema or in that of CloudEvents 1.0, an array of them, a row of Resource
 /// Graph, or its answer. What is no Scheduled Event of a machine is left out and counted. In preview at Azure.
@@ -71,12 +71,12 @@ impl PyNotifications {
         self.items.bind(py).as_any().contains(value)
     }
 
-    /// The index of the first notification that is equal.
+    /// Return the index of a notification. Raises ValueError if it is not there.
     fn index(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.items.bind(py).index(value)
     }
 
-    /// How many notifications are equal.
+    /// Return how often a notification is there.
     fn count<'py>(
         &self,
         py: Python<'py>,
@@ -213,10 +213,10 @@ impl PyNotification {
     }
 }
 
-/// Returns the request to Azure Resource Manager that approves these events: ids, events, or what has one.
+/// Return the request to Azure Resource Manager that approves these events: ids, events, or what has one.
 ///
-/// ``resource_id`` is the machine or the set that the events are of, as a Notification has it. Raises ConfigError if that is
-/// no such id, or if the id of an event is not a GUID. In preview at Azure.
+/// ``resource_id`` is the machine or the set that the events are of, as a Notification has it. Raises ConfigError if
+/// that is no such id, or if the id of an event is not a GUID. In preview at Azure.
 #[pyfunction]
 pub(crate) fn acknowledge_request(
     py: Python<'_>,

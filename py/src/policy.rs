@@ -28,10 +28,10 @@ use crate::words::{Enumeration, Fields};
 #[pyclass(frozen, name = "Rule", module = "scheduled_events")]
 pub(crate) struct PyRule {
     rule: Rule,
-    /// The event types it matches; None for all.
+    /// The event types that it matches; None for all.
     #[pyo3(get)]
     event: Option<Vec<String>>,
-    /// The event sources it matches; None for all.
+    /// The event sources that it matches; None for all.
     #[pyo3(get)]
     source: Option<Vec<String>>,
 }
@@ -96,31 +96,31 @@ impl PyRule {
         Enumeration::Action.member(py, self.rule.action.word())
     }
 
-    /// The shortest interruption it matches, in seconds.
+    /// The shortest interruption that it matches, in seconds.
     #[getter]
     fn min_duration(&self) -> Option<u32> {
         self.rule.min_duration
     }
 
-    /// The longest interruption it matches, in seconds.
+    /// The longest interruption that it matches, in seconds.
     #[getter]
     fn max_duration(&self) -> Option<u32> {
         self.rule.max_duration
     }
 
-    /// The shortest notice it matches, in seconds.
+    /// The shortest notice that it matches, in seconds.
     #[getter]
     fn min_notice(&self) -> Option<u32> {
         self.rule.min_notice
     }
 
-    /// The longest notice it matches, in seconds.
+    /// The longest notice that it matches, in seconds.
     #[getter]
     fn max_notice(&self) -> Option<u32> {
         self.rule.max_notice
     }
 
-    /// How many seconds before NotBefore the event is prepared for or approved at the earliest; None for no limit.
+    /// How many seconds before NotBefore the event is prepared for or approved at the earliest; None: no limit.
     #[getter]
     fn prepare_before(&self) -> Option<u32> {
         self.rule.prepare_before
@@ -268,26 +268,27 @@ impl PyPolicy {
         Self(Policy::observe())
     }
 
-    /// Approves events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does; holds
-    /// the others. Unlike the sample, it approves only events whose first resource is this machine.
+    /// Approve events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does.
+    ///
+    /// Hold the others. Unlike the sample, approve only events whose first resource is this machine.
     #[staticmethod]
     fn sample() -> Self {
         Self(Policy::sample())
     }
 
-    /// Reads a policy from TOML. Raises PolicyError with .line and .column.
+    /// Read a policy from TOML. Raises PolicyError with .line and .column.
     #[staticmethod]
     fn from_toml(py: Python<'_>, text: Arg<String>) -> PyResult<Self> {
         Self::read(py, &text.0, "")
     }
 
-    /// Reads a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read.
+    /// Read a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: Arg<PathBuf>) -> PyResult<Self> {
         Self::read(py, &read(py, &path.0)?, &format!("{}:", path.0.display()))
     }
 
-    /// Decides about one event at the moment ``now``, for the machine of these names.
+    /// Decide about one event at the moment ``now``, for the machine of these names.
     #[pyo3(signature = (event, vm_names=None, now=None, *, api_version=Arg(API_VERSION.to_owned())),
            text_signature = "($self, event, vm_names=None, now=None, *, api_version='2020-07-01')")]
     fn decide<'py>(

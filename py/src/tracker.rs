@@ -55,9 +55,9 @@ impl PyTracker {
         }
     }
 
-    /// Applies a document and returns the changes since the last one: a list of Change.
+    /// Apply a document and return the changes since the last one. Raises CapacityError, and then changes nothing.
     ///
-    /// Raises CapacityError, and changes nothing, if the document has more events than the tracker holds.
+    /// Give it documents only: a failed poll or an empty body ends no event.
     #[pyo3(signature = (document, now=None))]
     fn observe<'py>(
         &self,
@@ -96,7 +96,7 @@ impl PyTracker {
         self.lock().ignored
     }
 
-    /// Notes that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``.
+    /// Note that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``.
     fn approved(&self, event_id: EventIdArgument) -> bool {
         self.lock()
             .core

@@ -84,7 +84,7 @@ class Document(Mapping[str, Any]):
         """
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is invalid in the document."""
+        """What is invalid in the document: a tuple of Problem."""
     def concerns(self, vm_names: _Names) -> bool:
         """Whether an event of the document concerns one of these names."""
     def to_dict(self) -> dict[str, Any]:
@@ -119,10 +119,10 @@ class Event(Mapping[str, Any]):
         """The expected impact: an ``EventType``, or a str for a word that this package does not know."""
     @property
     def event_status(self) -> EventStatus | str | None:
-        """The event's progress."""
+        """The event's progress: an ``EventStatus``, or a str for a word that this package does not know."""
     @property
     def event_source(self) -> EventSource | str | None:
-        """Who caused the event."""
+        """Who caused the event: an ``EventSource``, or a str for a word that this package does not know."""
     @property
     def resource_type(self) -> str | None:
         """``VirtualMachine``."""
@@ -144,7 +144,10 @@ class Event(Mapping[str, Any]):
     def concerns(self, vm_names: _Names) -> bool:
         """Whether one of these names is among the resources. Whole names are compared, without ASCII case."""
     def to_dict(self, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> dict[str, Any]:
-        """Return the event's record, as the command prints it with ``--json``. Without names, ``mine`` is None."""
+        """Return the event's record, as the command prints it with ``--json``.
+
+        Without names, ``mine`` is None.
+        """
     def __getitem__(self, key: str, /) -> Any: ...
     def get(self, key: str, default: Any = None, /) -> Any:
         """Return the member of this JSON name, or the default."""
@@ -158,7 +161,10 @@ class Event(Mapping[str, Any]):
 
 @final
 class Tracker:
-    """Remembers the events of the last document, and reports what the next one changes. It holds 1024 events."""
+    """Remembers the events of the last document, and reports what the next one changes.
+
+    Give it documents only: a failed poll or an empty body ends no event. It holds 1024 events.
+    """
 
     def __new__(cls, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> Self: ...
     def observe(self, document: Document, now: _Moment | None = None) -> list[Change]:
@@ -174,7 +180,7 @@ class Tracker:
         Those among the first 64 ids are not counted: ``Document.events`` leaves them out, and they are problems.
         """
     def approved(self, event_id: _EventId) -> bool:
-        """Note that an approval succeeded, which distinguishes ``ended`` from ``cancelled``."""
+        """Note that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 
@@ -204,7 +210,7 @@ class Rule:
     ) -> Self: ...
     @property
     def action(self) -> Action:
-        """What is done."""
+        """What is done: an Action."""
     @property
     def event(self) -> list[str] | None:
         """The event types that it matches; None for all."""
@@ -225,10 +231,10 @@ class Rule:
         """The longest notice that it matches, in seconds."""
     @property
     def prepare_before(self) -> int | None:
-        """How many seconds before NotBefore the event is acted on at the earliest; None for no limit."""
+        """How many seconds before NotBefore the event is prepared for or approved at the earliest; None: no limit."""
     @property
     def scope(self) -> _ScopeWord:
-        """Whose events it matches."""
+        """Whose events it matches: ``mine``, ``others`` or ``any``."""
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -249,10 +255,10 @@ class Policy:
     def __new__(cls, rules: Sequence[Rule] = (), leader: _LeaderWord | dict[str, Any] | None = None) -> Self: ...
     @property
     def leader(self) -> _LeaderWord | dict[str, Any] | None:
-        """Which of several machines approves: a mode, a dict for "rank", or None."""
+        """Which of several machines approves, as in the constructor: a mode, a dict for "rank", or None."""
     @staticmethod
     def observe() -> Policy:
-        """The policy that never approves anything. It is the default everywhere."""
+        """The policy that never approves anything: every event is held. It is the default everywhere."""
     @staticmethod
     def sample() -> Policy:
         """Approve events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does.
@@ -320,7 +326,7 @@ class Session:
     def next(
         self, now: _Moment | None = None
     ) -> Get | Post | Wait | PrepareDue | RecoverDue | GateDue | Cancel | Report:
-        """Return what to do now."""
+        """Return what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report."""
     def on_response(
         self,
         status: int,
@@ -329,14 +335,14 @@ class Session:
         now: _Moment | None = None,
         repeated: bool = False,
     ) -> PollFailed | Approval | None:
-        """Apply the response to the request.
+        """Apply the response to the request, and return a PollFailed, an Approval, or None.
 
-        ``repeated`` says that it answers a request in ``repeat_version``: what it does not have may still be there.
+        ``repeated`` says that it is the answer to a request in ``repeat_version``: what it does not have may still be
+        there.
         """
     def on_failure(self, cause: _CauseWord | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
-        """Note that the request failed.
-
-        ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
+        """Note that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``,
+        or an exception. Returns a PollFailed, an Approval, or None.
         """
     def on_notification(self, notification: Notification, now: _Moment | None = None) -> _NotificationOutcome:
         """Apply a notification, if the source has them; then call next().
@@ -389,9 +395,12 @@ class Session:
         frozen while the clock of ``now`` stood still. Where ``now`` is not passed, the session knows it.
         """
     def waiting(self, now: _Moment | None = None) -> tuple[Waiting, ...]:
-        """What each event waits for, and why, in the order of ``events``. Nothing changes by asking."""
+        """What each event waits for, and why: a tuple of Waiting, in the order of ``events``.
+
+        Nothing changes by asking.
+        """
     def snapshot(self) -> bytes:
-        """Return what a restart needs, for restore()."""
+        """Return what a restart needs, as bytes for restore()."""
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot.
 
@@ -400,18 +409,21 @@ class Session:
         """
     @property
     def events(self) -> tuple[EventRecord, ...]:
-        """The events that are followed, this machine's own first if there are too many."""
+        """The events that are followed, this machine's own first if there are too many: a tuple of EventRecord."""
     @property
     def repeat_version(self) -> str:
-        """The API version for requests beside a Get without an answer: the one that every service knows."""
+        """The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds
+        and then every 10: the one that every service knows.
+        """
     @property
     def advice_unseen_since(self) -> datetime | None:
-        """Since when the API version that has advice brings no documents, while the other one does."""
+        """Since when the version of the API that has advice brings no documents, several times in a row, while the
+        other one does.
+        """
     @property
     def out_of_service_since(self) -> datetime | None:
-        """Since when this machine is out of service: from the first preparation until it has recovered.
-
-        None if it is in service.
+        """Since when this machine is out of service, which it is from the first preparation until it has recovered: an
+        aware datetime in UTC. None if it is in service.
         """
     @property
     def awaits_answer(self) -> bool:
@@ -565,7 +577,7 @@ class Replay:
     def clear_faults(self, machine: str | None = None) -> None:
         """Remove the faults of a machine; without ``machine`` those of every machine."""
     def requests(self) -> list[dict[str, Any]]:
-        """Return the requests so far, oldest first: machine, method, target, headers, body and status."""
+        """Return the requests so far, oldest first: dictionaries of machine, method, target, headers, body and status."""
     def finish(self) -> Verdict:
         """End the test, and return which rules of the wire contract the clients kept: they send no more requests.
 
@@ -586,13 +598,16 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the client of every machine was shown an event, and broke no rule that a client must keep."""
+        """Whether the client of every machine was shown its events, and broke no rule that a client must keep."""
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings, oldest first for each machine, those of rules that a client should keep included."""
+        """The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of
+        Finding.
+        """
     @property
     def rules(self) -> dict[str, _Outcome]:
-        """The outcome of each rule by its id, the worst one of all machines."""
+        """The outcome of each rule by its id, the worst one of all machines: ``passed``, ``broken``, ``warned`` or
+        ``not-checked``."""
     @property
     def reasons(self) -> dict[str, str]:
         """Why each rule that is ``not-checked`` was not, by its id, of the first machine."""

@@ -164,7 +164,9 @@ impl PyEvent {
         with_names(vm_names, |names| self.is_about(names))
     }
 
-    /// Returns the event's record, as the command prints it with ``--json``. Without names, ``mine`` is None.
+    /// Return the event's record, as the command prints it with ``--json``.
+    ///
+    /// Without names, ``mine`` is None.
     #[pyo3(signature = (vm_names=None, *, api_version=Arg(API_VERSION.to_owned())),
            text_signature = "($self, vm_names=None, *, api_version='2020-07-01')")]
     fn to_dict<'py>(
@@ -189,7 +191,7 @@ impl PyEvent {
         self.item(py, name)
     }
 
-    /// The member of this JSON name, or the default.
+    /// Return the member of this JSON name, or the default.
     #[pyo3(signature = (key, default=None, /))]
     fn get<'py>(
         &self,

@@ -17,7 +17,7 @@ use crate::words::{Fields, printed};
 use body::Body;
 use event::PyEvent;
 
-/// Parses a Scheduled Events document. Raises ParseError if the input is not one.
+/// Parse a Scheduled Events document. Raises ParseError if the input is not one.
 ///
 /// Anything invalid inside one event is among the document's problems. Strings are made only when they are read.
 #[pyfunction]
@@ -116,7 +116,7 @@ impl PyDocument {
         })
     }
 
-    /// Returns the document's own record, as the command prints it with ``--json``.
+    /// Return the document's own record, as the command prints it with ``--json``.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         printed(py, &Record::from_document(&self.core(py)?))
     }
@@ -129,7 +129,7 @@ impl PyDocument {
         self.item(py, name)
     }
 
-    /// The member of this JSON name, or the default.
+    /// Return the member of this JSON name, or the default.
     #[pyo3(signature = (key, default=None, /))]
     fn get<'py>(
         &self,

@@ -32,12 +32,12 @@ struct State {
     verdict: Option<Py<PyVerdict>>,
 }
 
-/// Serves a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
+/// Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 ///
-/// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the
-/// form of the command's ``--fault``. Scenario time starts with the first request for events. The service has the
-/// versions up to ``newest_api_version``: ``2024-07-09`` shows advice. With several ``machines`` each has an address,
-/// and the faults, of its own.
+/// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
+/// the command's ``--fault``. Scenario time starts with the first request for events. The service has the versions up
+/// to ``newest_api_version``: ``2024-07-09`` shows advice. With several ``machines`` each has an address, and the
+/// faults, of its own. Raises ConfigError for an invalid argument.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, speed=Arg(1.0), faults=Arg(Vec::new()), vm_name=Arg("WestNO_0".to_owned()),
                     listen=Arg("127.0.0.1:0".to_owned()), seed=None, newest_api_version=Arg(API_VERSION.to_owned()),
@@ -108,7 +108,7 @@ pub(crate) fn replay(
     })
 }
 
-/// The names of the built-in scenarios, each with its description.
+/// Return the names of the built-in scenarios, each with its description.
 #[pyfunction]
 pub(crate) fn scenarios(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
@@ -150,8 +150,10 @@ impl PyReplay {
         self.with_server(Server::step)
     }
 
-    /// Add a fault of the form of ``faults`` while the server runs, before its others. Its window counts from now on:
-    /// ``post.status:503@1`` is the next approval. Without ``machine`` it is a fault of every machine.
+    /// Add a fault of the form of ``faults`` while the server runs, before its others.
+    ///
+    /// Its window counts from now on: ``post.status:503@1`` is the next approval. Without ``machine``, which is one of
+    /// the names, it is a fault of every machine.
     #[pyo3(signature = (fault, machine=None))]
     fn inject_fault(
         &self,
@@ -176,7 +178,7 @@ impl PyReplay {
         Ok(())
     }
 
-    /// The requests so far, oldest first: dictionaries of machine, method, target, headers, body and status.
+    /// Return the requests so far, oldest first: dictionaries of machine, method, target, headers, body and status.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let requests = self.with_server(Server::requests)?;
         let requests = requests.into_iter().map(|request| {
@@ -193,8 +195,9 @@ impl PyReplay {
         PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// End the test, and return which rules of the wire contract the clients kept: they send no more requests. The server
-    /// runs on, and later calls return the same, after close(), too, which ends the test if nothing else did.
+    /// End the test, and return which rules of the wire contract the clients kept: they send no more requests.
+    ///
+    /// The server runs on. Later calls return the same, also after close(), which ends the test if nothing else did.
     fn finish(&self, py: Python<'_>) -> PyResult<Py<PyVerdict>> {
         let verdicts = {
             let state = self.lock();

@@ -8,6 +8,9 @@ use scheduled_events_replay::Server;
 use scheduled_events_replay::verdict::{Finding, Level, Outcome, Rule, Verdict};
 
 /// Which rules of the wire contract the clients of a replay server kept.
+///
+/// ``str`` is the report: each broken rule with what the client did, where the contract has the rule, and the rule as a
+/// sentence. A client that ends while an event of its machine is open did not poll to the event's end.
 #[pyclass(frozen, name = "Verdict", module = "scheduled_events")]
 pub(crate) struct PyVerdict {
     is_clean: bool,
@@ -19,7 +22,7 @@ pub(crate) struct PyVerdict {
     report: String,
 }
 
-/// A client's violation of a rule.
+/// A client's violation of a rule. ``str`` is a line for people, with text from outside escaped.
 #[pyclass(frozen, get_all, name = "Finding", module = "scheduled_events")]
 pub(crate) struct PyFinding {
     /// The rule's id, such as ``poll-gap``.
@@ -28,9 +31,9 @@ pub(crate) struct PyFinding {
     level: &'static str,
     /// The rule as a sentence: what a client does that keeps it.
     about: &'static str,
-    /// Where the contract, docs/inside/wire.md, has the rule.
+    /// Where the contract, docs/inside/wire.md, has the rule: the section's number and the row or paragraph.
     section: String,
-    /// What the client did.
+    /// What the client did. It may have text that the client sent.
     message: String,
     /// The machine whose client it was.
     machine: String,
@@ -85,19 +88,21 @@ impl PyVerdict {
 
 #[pymethods]
 impl PyVerdict {
-    /// Whether the client of every machine was shown an event, and broke no rule that a client must keep.
+    /// Whether the client of every machine was shown its events, and broke no rule that a client must keep.
     #[getter]
     fn is_clean(&self) -> bool {
         self.is_clean
     }
 
-    /// The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of Finding.
+    /// The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of
+    /// Finding.
     #[getter]
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.findings)
     }
 
-    /// The outcome of each rule by its id, as a word: ``passed``, ``broken``, ``warned`` or ``not-checked``.
+    /// The outcome of each rule by its id, the worst one of all machines: ``passed``, ``broken``, ``warned`` or
+    /// ``not-checked``.
     #[getter]
     fn rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rules = PyDict::new(py);

@@ -44,10 +44,13 @@ use notified::{Notified, source_of};
 /// after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
 /// machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 ///
-/// Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get has
-/// 2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service knows it.
+/// Each Get and Post has the ``api_version`` of its request: the one of the argument, or by default 2020-07-01; a Get
+/// has 2024-07-09 while a rule names SpotRebalanceRecommendation, or with ``needs_advice``, as long as the service
+/// knows it.
 ///
-/// With the ``source`` ``notifications`` or ``both``, on_notification() feeds it what Azure says outside the machine.
+/// With the ``source`` "notifications" or "both", on_notification() feeds it what Azure says outside the machine. With
+/// notifications alone it never polls, and a Post is sent as ``acknowledge_request(resource_id, step.event_ids)``.
+/// After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you call next().
 #[pyclass(frozen, name = "Session", module = "scheduled_events")]
 pub(crate) struct PySession {
     inner: Mutex<Inner>,
@@ -150,7 +153,7 @@ impl PySession {
         })
     }
 
-    /// Returns what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
+    /// Return what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
     #[pyo3(signature = (now=None))]
     fn next<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyAny>> {
         let Issued {
@@ -227,15 +230,17 @@ impl PySession {
         }
     }
 
-    /// The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds and then every 10:
-    /// the one that every service knows.
+    /// The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds and
+    /// then every 10: the one that every service knows.
     #[getter]
     fn repeat_version(&self) -> String {
         self.lock().core.repeat_version().to_owned()
     }
 
-    /// Applies the response to the request; returns a PollFailed, an Approval, or None. ``repeated`` says that it is the answer to a
-    /// request in ``repeat_version``: what it does not have may still be there.
+    /// Apply the response to the request, and return a PollFailed, an Approval, or None.
+    ///
+    /// ``repeated`` says that it is the answer to a request in ``repeat_version``: what it does not have may still be
+    /// there.
     #[pyo3(signature = (status, body=None, retry_after=None, now=None, repeated=Arg(false)),
            text_signature = "($self, status, body=None, retry_after=None, now=None, repeated=False)")]
     fn on_response<'py>(
@@ -279,8 +284,8 @@ impl PySession {
         record.map(|record| record.record(py)).transpose()
     }
 
-    /// Notes that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or an
-    /// exception. Returns a PollFailed, an Approval, or None.
+    /// Note that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or
+    /// an exception. Returns a PollFailed, an Approval, or None.
     #[pyo3(signature = (cause, now=None))]
     fn on_failure<'py>(
         &self,
@@ -298,8 +303,11 @@ impl PySession {
         record.map(|record| record.record(py)).transpose()
     }
 
-    /// Applies a notification, if the source has them; then call next(). Returns ``applied``; ``ignored`` if it is late, its
-    /// event is over or was never followed, or a document says more; ``untracked`` if too many events are followed.
+    /// Apply a notification, if the source has them; then call next().
+    ///
+    /// The result is "applied" if the event is followed and is as the notification says. It is "ignored" if the
+    /// notification is late, its event is over or was never followed, or a document says more about it. It is
+    /// "untracked" if too many events are followed: pass the notification again when one of them is over.
     #[pyo3(signature = (notification, now=None))]
     fn on_notification(
         &self,
@@ -322,9 +330,11 @@ impl PySession {
         outcome.word()
     }
 
-    /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
-    /// event is in progress, it was cancelled, or ``attempt`` is the number of another one. One that is not ready is
-    /// given again after 5 seconds to a minute, while there is time, unless ``retry`` is False.
+    /// Complete a PrepareDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
+    ///
+    /// False if the answer counts for nothing: no preparation for this event is in progress, it was cancelled, or
+    /// ``attempt`` is the number of another one. One that is not ready is given again after 5 seconds to a minute,
+    /// while there is time, unless ``retry`` is False.
     #[pyo3(signature = (event_id, ready=Arg(true), attempt=None, *, retry=Arg(true)),
            text_signature = "($self, event_id, ready=True, attempt=None, *, retry=True)")]
     fn prepared(
@@ -346,9 +356,11 @@ impl PySession {
             })
     }
 
-    /// Completes a RecoverDue, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
-    /// False if the answer counts for nothing: no recovery for which this event is the last one is in progress, it was
-    /// cancelled, or ``attempt`` is the number of another one.
+    /// Complete a RecoverDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
+    ///
+    /// One that is not done is issued again, after 5 seconds to 5 minutes. False if the answer counts for nothing: no
+    /// recovery for which this event is the last one is in progress, it was cancelled, or ``attempt`` is the number of
+    /// another one.
     #[pyo3(signature = (event_id, done=Arg(true), attempt=None, now=None),
            text_signature = "($self, event_id, done=True, attempt=None, now=None)")]
     fn recovered(
@@ -366,8 +378,10 @@ impl PySession {
         })
     }
 
-    /// Answers a GateDue: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
-    /// answer is True. False if the answer counts for nothing.
+    /// Answer a GateDue: True to go on, False for not yet, or "another-approves", as the words of the record do.
+    ///
+    /// It is asked again after 5 seconds unless the answer is True. An event is approved only if a poll that begins
+    /// after the answer shows it unchanged. False if the answer counts for nothing.
     #[pyo3(signature = (event_id, answer, attempt=None, now=None))]
     fn gate_answered(
         &self,
@@ -388,7 +402,7 @@ impl PySession {
         )
     }
 
-    /// Sets or replaces this machine's names.
+    /// Set or replace this machine's names.
     fn set_names(&self, py: Python<'_>, vm_names: Names) -> PyResult<()> {
         let names = vm_names.borrowed();
         let set = self
@@ -398,21 +412,26 @@ impl PySession {
         set.map_err(|error| errors::config(py, &error.to_string()))
     }
 
-    /// Sets another policy: a Policy, the name of a preset, or the path of a file. The next document is decided with it; a preparation
-    /// that was issued goes on, and what it led to counts.
+    /// Set another policy: a Policy, the name of a preset, or the path of a file.
+    ///
+    /// The next document is decided with it. A preparation that was issued goes on, and what it led to counts.
     fn set_policy(&self, policy: &Bound<'_, PyAny>) -> PyResult<()> {
         let policy = PyPolicy::named(Some(policy))?;
         self.lock().core.set_policy(policy);
         Ok(())
     }
 
-    /// Sets how far the time of day is ahead of the ``now`` that is passed to the other methods: seconds, or a timedelta, negative
-    /// if the system clock was set back. A NotBefore is a time of day. Where ``now`` is not passed, the session knows it.
+    /// Set how far the time of day is ahead of the ``now`` of the other methods; negative if it is behind.
+    ///
+    /// A NotBefore is a time of day: it is reached sooner if the system clock was set forward, or if the machine was
+    /// frozen while the clock of ``now`` stood still. Where ``now`` is not passed, the session knows it.
     fn set_time_of_day_ahead(&self, ahead: Offset) {
         self.lock().core.set_time_of_day_ahead(ahead.0);
     }
 
-    /// What each event waits for, and why: a tuple of Waiting, in the order of ``events``. Nothing changes by asking.
+    /// What each event waits for, and why: a tuple of Waiting, in the order of ``events``.
+    ///
+    /// Nothing changes by asking.
     #[pyo3(signature = (now=None))]
     fn waiting<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyTuple>> {
         let all: Vec<Fields> = {
@@ -438,7 +457,7 @@ impl PySession {
         PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Returns what a restart needs, as bytes for restore().
+    /// Return what a restart needs, as bytes for restore().
     fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let inner = self.lock();
         let mut buffer = Vec::new();
@@ -450,8 +469,10 @@ impl PySession {
         PyBytes::new(py, buffer.get(..length).unwrap_or_default())
     }
 
-    /// Continues from a snapshot. Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote;
-    /// the session is empty then.
+    /// Continue from a snapshot.
+    ///
+    /// Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote; the session is empty
+    /// then.
     fn restore(&self, py: Python<'_>, snapshot: Arg<PyBackedBytes>) -> PyResult<()> {
         let restored = {
             let mut inner = self.lock();
@@ -477,15 +498,16 @@ impl PySession {
         PyTuple::new(py, records.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Since when this machine is out of service, which it is from the first preparation until it has recovered: an aware
-    /// datetime in UTC. None if it is in service.
+    /// Since when this machine is out of service, which it is from the first preparation until it has recovered: an
+    /// aware datetime in UTC. None if it is in service.
     #[getter]
     fn out_of_service_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let since = self.lock().core.out_of_service_since();
         since.map_or(Ok(None), |since| datetime(py, since.seconds()))
     }
 
-    /// Since when the version of the API that has advice brings no documents, several times in a row, while the other one does.
+    /// Since when the version of the API that has advice brings no documents, several times in a row, while the other
+    /// one does.
     #[getter]
     fn advice_unseen_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let since = self.lock().core.advice_unseen_since();

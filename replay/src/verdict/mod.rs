@@ -353,7 +353,8 @@ impl Verdict {
                 true,
             ),
             Rule::GaveUp if self.events.has_unrepeated() => (
-                "its approval failed, and neither its event nor the run left time to repeat it".to_owned(),
+                "its approval failed, and neither its event nor the run left time to repeat it"
+                    .to_owned(),
                 true,
             ),
             Rule::GaveUp => fixed("none of its requests failed that it has to repeat"),

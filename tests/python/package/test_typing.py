@@ -1,6 +1,7 @@
-"""Type checkers find the mistakes in typing/misuse.py, and nothing else there."""
+"""Type checkers find the mistakes in typing/misuse.py, and nothing else there; the stub is what the module has."""
 
 import ast
+import inspect
 import json
 import re
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import scheduled_events as se
-from scheduled_events import _records
+from scheduled_events import _native, _records
 
 MISUSE = Path(__file__).parent / "typing" / "misuse.py"
 MISTAKES = [number for number, line in enumerate(MISUSE.read_text("utf-8").splitlines(), 1) if line.endswith("# error")]
@@ -48,3 +49,21 @@ def test_the_stub_names_the_members_that_patterns_match() -> None:
         if members and not issubclass(value, _records.Frozen):
             assert found.pop(name) == members, name
     assert not found
+
+
+def test_help_shows_the_docstrings_of_the_stub() -> None:
+    def compare(body: "list[ast.stmt]", owner: object, name: str) -> None:
+        for item in body:
+            if not isinstance(item, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            found = getattr(owner, item.name, None)
+            if text := ast.get_docstring(item):
+                compared.append(f"{name}.{item.name}")
+                assert inspect.getdoc(found).split() == text.split(), compared[-1]
+            if isinstance(item, ast.ClassDef):
+                compare(item.body, found, f"{name}.{item.name}")
+
+    compared: "list[str]" = []
+    stub = ast.parse((Path(se.__path__[0]) / "_native.pyi").read_text("utf-8"))
+    compare(stub.body, _native, "_native")
+    assert len(compared) > 100
