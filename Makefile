@@ -201,9 +201,9 @@ verify-c: ## test the C library under sanitizers and Valgrind, with a million mu
 	@tests/setup c c-verify
 	@python3 tests/c/run.py --tier verify
 
-check-bench: ## compile the benchmarks
+check-bench: ## check the benchmarks with Clippy
 	@tests/setup bench
-	cd tests/bench && $(CARGO) check --locked --workspace --all-targets
+	cd tests/bench && $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 test-fuzz: ## run the fuzz targets as plain tests over the corpus and over inputs that fuzzing found
 	@tests/setup cc

@@ -49,14 +49,14 @@ pub fn take_turns(timed: &mut [Timed<'_>], budget: Duration) -> Times {
             }
         })
         .collect();
-    let mut times = vec![Vec::with_capacity(ROUNDS); timed.len()];
+    let mut all = vec![Vec::with_capacity(ROUNDS); timed.len()];
     for round in 0..ROUNDS {
         for turn in 0..timed.len() {
             let index = (turn + round) % timed.len();
-            times[index].push(time(&mut timed[index], calls[index]));
+            all[index].push(time(&mut timed[index], calls[index]));
         }
     }
-    Times(times)
+    Times(all)
 }
 
 /// Nanoseconds per call, in processor time of this thread: other programs do not count.

@@ -25,7 +25,7 @@ fn read(body: &[u8]) -> Option<u64> {
     while let Some(member) = next {
         match member {
             DocumentMember::Incarnation if incarnation.is_none() => {
-                incarnation = Some(integer(&mut jiter)? as u64)
+                incarnation = Some(integer(&mut jiter)? as u64);
             }
             DocumentMember::Events if sum.is_none() => sum = Some(events(&mut jiter)?),
             DocumentMember::Other => jiter.next_skip().ok()?,
