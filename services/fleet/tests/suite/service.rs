@@ -131,7 +131,7 @@ while True:
     std::os::unix::fs::chown(&gate.folder, Some(0), None).expect("changed");
     let opened = [fleet.path(), &gate.folder];
     for folder in opened {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder, mode).expect("changed");
     }
     gate.daemon = None;
