@@ -277,7 +277,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
         gate.prepared("e1");
     }
     assert_ne!(first.ask("approve", &decided), AskAnswer::Yes);
-    // A machine in a folder counts as silent until its second heartbeat, which has the folder's time.
+    // The other machine counts as silent until its second heartbeat, which has the folder's time.
     second.wait_for_yes("approve", &decided);
     // One posts, and the event starts for both.
     second.record(json!({ "record": "approval", "event_ids": ["e1"], "status": 200 }));
