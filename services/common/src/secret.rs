@@ -1,5 +1,6 @@
 //! Secrets: read from files, never printed.
 
+use std::cmp::Reverse;
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
@@ -147,37 +148,25 @@ pub fn shown_file(path: &Path) -> String {
 /// signatures are.
 const WORD_MAX: usize = 48;
 
-/// A text of a server without what looks like a secret that was sent to it: `secret`, plain or
+/// A text of a server without what looks like a secret that was sent to it: the `secrets`, plain or
 /// encoded, and whatever is longer than a word.
 ///
 /// ```
 /// use scheduled_events_common::secret::without_echo;
 ///
 /// let text = "the key c2VjcmV0LWtleQ== is not known";
-/// assert_eq!(without_echo(text, "secret-key"), "the key *** is not known");
+/// assert_eq!(without_echo(text, &["secret-key"]), "the key *** is not known");
 /// ```
-pub fn without_echo(text: &str, secret: &str) -> String {
+pub fn without_echo(text: &str, secrets: &[&str]) -> String {
     let mut shown = without_secrets(text);
-    if secret.len() >= 8 {
-        let url = reqwest::Url::parse_with_params("http://x/", [("s", secret)]);
-        let url = url.map_or_else(
-            |_| String::new(),
-            |url| url.query().unwrap_or("s=")[2..].into(),
-        );
-        let forms = [
-            secret.to_owned(),
-            url,
-            BASE64_STANDARD.encode(secret),
-            BASE64_URL_SAFE_NO_PAD.encode(secret),
-            hexadecimal(secret.as_bytes()),
-        ];
-        for form in forms.iter().filter(|form| !form.is_empty()) {
-            let form = form.to_ascii_lowercase();
-            while let Some(at) = shown.to_ascii_lowercase().find(&form) {
-                shown.replace_range(at..at + form.len(), HIDDEN);
-            }
-        }
+    let long = secrets.iter().filter(|secret| secret.len() >= 8);
+    let mut forms: Vec<_> = long.flat_map(|secret| forms(secret)).collect();
+    // The longest first: one may be a part of another.
+    forms.sort_by_key(|form| Reverse(form.len()));
+    for form in forms {
+        shown = hide(&shown, &form);
     }
+    // Only now: of a secret that a word is a part of, the rest would stay.
     let is_end = |c: char| c.is_whitespace() || "\"'`<>(){}[],;/".contains(c);
     let pieces = shown.split_inclusive(is_end).map(|piece| {
         let word = piece.trim_end_matches(is_end);
@@ -188,6 +177,35 @@ pub fn without_echo(text: &str, secret: &str) -> String {
         }
     });
     pieces.collect()
+}
+
+/// A secret as a server may repeat it, in lower case.
+fn forms(secret: &str) -> impl Iterator<Item = String> {
+    let url = reqwest::Url::parse_with_params("http://x/", [("s", secret)]);
+    let url = url.map_or_else(
+        |_| String::new(),
+        |url| url.query().unwrap_or("s=")[2..].into(),
+    );
+    let forms = [
+        secret.to_owned(),
+        url,
+        BASE64_STANDARD.encode(secret),
+        BASE64_URL_SAFE_NO_PAD.encode(secret),
+        hexadecimal(secret.as_bytes()),
+    ];
+    let lower = forms.into_iter().map(|form| form.to_ascii_lowercase());
+    lower.filter(|form| !form.is_empty())
+}
+
+/// The text without what is this form of a secret, in upper or lower case.
+fn hide(text: &str, form: &str) -> String {
+    let (mut shown, mut end) = (String::new(), 0);
+    for (at, found) in text.to_ascii_lowercase().match_indices(form) {
+        shown += &text[end..at];
+        shown += HIDDEN;
+        end = at + found.len();
+    }
+    shown + &text[end..]
 }
 
 #[cfg(test)]
@@ -207,16 +225,27 @@ mod tests {
         for form in forms {
             let shown = without_echo(
                 &format!("the token \"{form}\" is not valid: {form}."),
-                secret,
+                &[secret],
             );
             assert_eq!(shown, "the token \"***\" is not valid: ***.", "{form}");
         }
         let token = "eyJ0".repeat(20);
         assert_eq!(
-            without_echo(&format!("found '{token}', no"), ""),
+            without_echo(&format!("found '{token}', no"), &[]),
             "found '***', no"
         );
         let plain = "'c7061bac-afdc-4513-b24b-aa5f13a16123' over scope '/subscriptions/x/resourceGroups/web'";
-        assert_eq!(without_echo(plain, secret), plain);
+        assert_eq!(without_echo(plain, &[secret]), plain);
+    }
+
+    /// What is longer than a word is hidden after all secrets: the rest of one would stay.
+    #[test]
+    fn no_part_of_a_secret_stays_although_there_are_others() {
+        let long = "x".repeat(50) + "/the-end-of-it";
+        let text = format!("found {long}, no");
+        assert_eq!(
+            without_echo(&text, &["another-secret", &long]),
+            "found ***, no"
+        );
     }
 }

@@ -115,7 +115,8 @@ impl Delivery {
             let end = Tail::new(audit, None).skip_to_end();
             state.position = end.map_err(cannot(&format!("read {}", audit.display())))?;
         }
-        // A file that cannot be read is tried again later.
+        // Without a position, forwarding begins with the oldest line once the file can be read. What is
+        // rotated away before that is not known to be lost.
         state.position = state
             .position
             .or_else(|| Tail::position_before_all(audit).ok());

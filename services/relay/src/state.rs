@@ -29,7 +29,8 @@ const TEMPORARY: &str = ".relay.json.new";
 /// The saved state of one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// The last line of the audit file that needs no further attempt; absent before the first.
+    /// The last line of the audit file that needs no further attempt, or the position before the oldest one; absent if the file
+    /// could not be read: forwarding begins with the oldest line then.
     pub position: Option<Position>,
     /// The events that were open after it.
     #[serde(default)]

@@ -271,9 +271,7 @@ impl Transport {
             let plain = secrets
                 .iter()
                 .fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN));
-            secrets
-                .iter()
-                .fold(plain, |text, secret| without_echo(&text, secret))
+            without_echo(&plain, &secrets)
         };
         let mut headers = HeaderMap::new();
         let bearer = token

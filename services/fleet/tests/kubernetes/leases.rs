@@ -1,12 +1,15 @@
 //! Registers in Leases, beyond the checks of every engine in `tests/suite/conformance.rs`.
 
+use std::process::Stdio;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use scheduled_events_gate::engine::kubernetes::KubernetesEngine;
 use scheduled_events_gate::engine::{Engine, Revision, Swap};
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, text};
 
 /// Runs a check with an engine of the cluster.
 fn with_engine(check: impl AsyncFnOnce(KubernetesEngine)) {
@@ -90,6 +93,7 @@ fn a_lease_without_its_key_or_its_label_is_its_register_all_the_same() {
         let keys = [
             "groups/web",
             "groups/db/zone-1",
+            "groups/_",
             "machines/westno_0",
             "machines/-.c3.a4-b",
         ];
@@ -103,7 +107,7 @@ fn a_lease_without_its_key_or_its_label_is_its_register_all_the_same() {
                 .collect::<Vec<_>>()
         };
         let intact = [listed("groups/").await, listed("machines/").await];
-        assert_eq!((intact[0].len(), intact[1].len()), (2, 2));
+        assert_eq!((intact[0].len(), intact[1].len()), (3, 2));
         let edit = async |metadata: Value| {
             for lease in leases.list(&ListParams::default()).await.unwrap() {
                 let patch = json!({ "metadata": metadata });
@@ -132,7 +136,7 @@ fn a_lease_without_its_key_or_its_label_is_its_register_all_the_same() {
         }
         let labelled = ListParams::default().labels("scheduled-events/register=groups");
         let repaired = leases.list(&labelled).await.unwrap().items;
-        assert_eq!(repaired.len(), 2);
+        assert_eq!(repaired.len(), 3);
         // A Lease of another program, and one whose key cannot be found out.
         let lost = format!(
             "scheduled-events-machines-{}-0123456789abcdef",
@@ -151,6 +155,64 @@ fn a_lease_without_its_key_or_its_label_is_its_register_all_the_same() {
         );
         assert!(value.contains(&lost), "it is named: {value}");
     });
+}
+
+/// An operator sees and deletes what the daemons cannot read.
+#[test]
+fn a_lease_whose_key_cannot_be_found_out_is_named_and_can_be_deleted() {
+    let cluster = Cluster::start();
+    let config = format!(
+        "machine = \"a\"\nengine = \"kubernetes\"\nkubernetes.namespace = {:?}\n",
+        cluster.agents
+    );
+    std::fs::write(cluster.folder.path().join("fleet.toml"), config).unwrap();
+    let fleet = |arguments: &[&str]| {
+        let output = wait::output(cluster.fleet(arguments).stdin(Stdio::null()));
+        (output.status.code(), text(&output))
+    };
+    let keys = [
+        "events/a-b-c-d-e-f-g-h-i-j",
+        "groups/web_",
+        "machines/west.no--_-...--_-_-0",
+    ];
+    block_on(async {
+        let client = cluster.admin_client().await;
+        let leases = Api::<Lease>::namespaced(client.clone(), &cluster.agents);
+        let engine = KubernetesEngine::new(client, Some(cluster.agents.clone()));
+        for key in keys {
+            let value = r#"{"format":1,"event_type":"Reboot","resources":["a"],"marks":{}}"#;
+            done(engine.swap(key, None, value).await.unwrap());
+        }
+        for lease in leases.list(&ListParams::default()).await.unwrap() {
+            let patch = json!({ "metadata": { "annotations": { "scheduled-events/key": null } } });
+            let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+            let name = lease.metadata.name.unwrap();
+            leases.patch(&name, &parameters, &patch).await.unwrap();
+        }
+        // What is left of the other key is the key of this one.
+        let intact = r#"{"format":1,"limit":1,"claims":{"e":{"slots":["a"],"by":["a"],"at":1}}}"#;
+        done(engine.swap("groups/web", None, intact).await.unwrap());
+    });
+    let delete = |problem: &str| {
+        let key = problem.split_once("delete-register ").expect(problem).1;
+        let key = key.split('`').next().expect("a key");
+        let (code, output) = fleet(&["delete-register", key]);
+        assert_eq!(code, Some(0), "{key}: {output}");
+        let expected =
+            format!("deleted the register {key}, which was: the Lease scheduled-events-");
+        assert!(output.contains(&expected), "{output}");
+    };
+    let (code, output) = fleet(&["status"]);
+    assert_eq!(code, Some(1), "{output}");
+    let problems = output
+        .lines()
+        .filter(|line| line.contains("cannot be read"));
+    let problems: Vec<_> = problems.collect();
+    assert_eq!(problems.len(), keys.len(), "{output}");
+    problems.into_iter().for_each(delete);
+    let (code, output) = fleet(&["status"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("web "), "it stays: {output}");
 }
 
 /// It is no conflict: nobody else has written.

@@ -183,6 +183,39 @@ fn a_slot_of_an_event_that_ended_or_lost_this_machine_unseen_is_given_back_by_a_
     assert_eq!(slots("open"), json!(both), "its event is still there");
 }
 
+/// Nobody recorded the end of an event that holds no place.
+#[test]
+fn an_event_that_ended_unseen_is_not_open_any_more() {
+    let fleet = Fleet::new("");
+    let events = Arc::new(Mutex::new(vec!["open", "gone"]));
+    let metadata = documents(events.clone());
+    let metrics = fleet.path().join("metrics");
+    let lines = format!(
+        "heartbeat = \"200ms\"\nreturn_within = \"2s\"\nsilent_after = \"1s\"\nmetrics_file = {metrics:?}"
+    );
+    let gate = fleet.start_at("web_1", &metadata.url(), &lines);
+    gate.record(
+        json!({ "record": "change", "change": "completed", "event_id": "other", "mine": false }),
+    );
+    for id in ["open", "gone"] {
+        let event = event(id, "Reboot", &["web_1"]);
+        assert_eq!(gate.ask("prepare", &event), AskAnswer::Yes);
+    }
+    let has_open = |count: usize| {
+        let text = std::fs::read_to_string(&metrics).unwrap_or_default();
+        text.contains(&format!("\nscheduled_events_fleet_events {count}\n"))
+    };
+    wait_for("two open events", || has_open(2).then_some(()));
+    events.lock().expect("the events").pop();
+    wait_for("one open event", || has_open(1).then_some(()));
+    let status = gate.status(&["--json"]);
+    assert!(status.contains("\"event_id\":\"open\""), "{status}");
+    assert!(!status.contains("\"event_id\":\"gone\""), "{status}");
+    // The watcher does not ask about it: it may wait for its start.
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(has_open(1), "it is in the document");
+}
+
 /// The machine was out of service when its audit file was lost, or nobody prepared it before the
 /// event started and `--recover-all` runs the recovery all the same, which fails at first: the node
 /// of a cluster is not ready yet. Or the watcher was killed while it prepared, and did not run when

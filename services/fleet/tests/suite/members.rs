@@ -53,6 +53,20 @@ fn wait_for_state(gate: &Gate, machine: &str, state: &str) {
 }
 
 #[test]
+fn a_machine_in_a_folder_is_not_silent_until_its_second_heartbeat() {
+    let fleet = Fleet::new(&group(1));
+    let rarely = "heartbeat = \"10m\"\nsilent_after = \"1h\"\nforget_after = \"2h\"";
+    let _gate = fleet.start_with("web_1", None, rarely);
+    // A folder shows its time with a write: the first heartbeat is repeated with it.
+    wait_for("the folder's time in the register", || {
+        let found = registers(&fleet, "machines/");
+        let register = found.first()?;
+        let register: Value = serde_json::from_str(&register.1).expect("JSON");
+        register["written"].as_u64()
+    });
+}
+
+#[test]
 fn a_dead_machine_counts_as_out_of_service_until_it_is_back() {
     let fleet = Fleet::new(&group(1));
     let lasting = QUICK.replace("forget_after = \"6s\"", "forget_after = \"1h\"");

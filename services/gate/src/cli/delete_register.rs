@@ -4,7 +4,7 @@
 use scheduled_events_core::record::Printable;
 
 use crate::config::Config;
-use crate::engine::{self, EngineError};
+use crate::engine::{self, EngineError, Versioned};
 use crate::register::{EventRegister, GroupRegister, MachineRegister, MarkRegister};
 use crate::store::{Invalid, check};
 use scheduled_events_common::failure::Failure;
@@ -33,7 +33,19 @@ pub async fn delete_register(config: &Config, key: &str, force: bool) -> Result<
         }
     };
     let engine = engine::open(config).await.map_err(Failure::usage)?;
-    let Some(found) = engine.read(key).await.map_err(refused)? else {
+    let mut found = engine.read(key).await.map_err(refused)?;
+    if found
+        .as_ref()
+        .is_none_or(|found| check(&found.value).is_ok())
+    {
+        // A register that has lost its key is listed under what is left of it.
+        let listed = engine.list(&format!("{kind}/")).await.map_err(refused)?;
+        let damaged = |(shown, register): (String, Versioned)| {
+            (shown == key && check(&register.value).is_err()).then_some(register)
+        };
+        found = listed.into_iter().find_map(damaged).or(found);
+    }
+    let Some(found) = found else {
         return Err(Failure::refused(format!(
             "there is no register {key}; `status` names those that cannot be read"
         )));

@@ -86,6 +86,8 @@ struct Registers {
     machines: BTreeMap<Name, Machine>,
     /// Why some registers cannot be shown.
     problems: Vec<String>,
+    /// The time by which maintenance windows are open.
+    time: Timestamp,
 }
 
 /// Prints who is out of service or about to be, who is not ready, and why nothing moves.
@@ -178,6 +180,7 @@ impl Registers {
             groups: groups.collect(),
             machines,
             problems,
+            time: engine::time(engine),
         })
     }
 
@@ -630,7 +633,7 @@ impl Registers {
             .iter()
             .filter(|group| event.resources.iter().any(|name| group.has(name)))
         {
-            if let Some(opens) = opening(&group.windows, Timestamp::now()) {
+            if let Some(opens) = opening(&group.windows, self.time) {
                 let name = group.name.get_ref();
                 let _ = write!(
                     why,

@@ -40,12 +40,18 @@ impl Daemon {
         // The sender is in this daemon, so it is not closed.
         let _ = has_adopted.wait_for(|has_adopted| *has_adopted).await;
         loop {
+            let has_time = self.engine.clock().is_some();
             let result = self.beat_or_report(&mut heartbeat).await;
+            // In a folder a write is the first answer with a time. Without one in its register, this
+            // machine counts as silent.
+            let is_untimed = !has_time && result.is_ok() && self.engine.clock().is_some();
             // The register of a machine that leaves cannot wait for the next heartbeat: a Preempt
             // has 30 seconds.
             let is_urgent = result.is_err() && self.history.borrow().is_leaving();
             let pause = if is_urgent {
                 self.config.heartbeat.min(LEAVING_RETRY)
+            } else if is_untimed {
+                Duration::ZERO
             } else if self.copy_since.get().is_some() {
                 self.doubt()
             } else {

@@ -33,7 +33,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use scheduled_events::limits::GATE_TIME;
 use scheduled_events::record::Record;
 use tokio::sync::{Mutex, Notify, watch};
@@ -42,7 +41,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::driver::{self, GateRun, Question};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{self, Engine, EngineError};
 use crate::event::Event;
 use crate::event::events_prefix;
 use crate::group::{closed_windows, shares};
@@ -341,17 +340,12 @@ impl Daemon {
             shares(&self.config.groups, &event, members.as_deref())
                 .into_iter()
                 .unzip();
-        let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-        let participant = Participant::new(
+        let mut participant = Participant::new(
             self.machine.clone(),
             event,
             shares,
             self.config.take_over_after,
         );
-        let participant = Participant {
-            closed,
-            ..participant
-        };
         let key = participant.event.key();
         // The watcher records before it asks. The task that reads the file reports one that cannot
         // be read.
@@ -376,6 +370,9 @@ impl Daemon {
                 }
                 self.leave_earlier_registers().await?;
             }
+            // The store has answered by now, so that its clock is known.
+            let time = engine::time(&*self.engine);
+            participant.closed = closed_windows(&self.config.groups, &participant.event, time);
             let mut run = pending.run.lock().await;
             if run.participant().event.resources != participant.event.resources {
                 pending.named_since.set(Instant::now());

@@ -224,6 +224,7 @@ impl Daemon {
         let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
         let (mut lingering, mut holds_any) = (HashSet::new(), false);
         let (mut seen, mut document) = (Ok(()), Ok(()));
+        let mut all_lost = HashSet::new();
         for (key, mut register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self
@@ -269,6 +270,26 @@ impl Daemon {
             self.slots.borrow_mut().freed += others as u64;
             holds_any |= register.held().contains(&self.machine);
             self.saw_group(&group, &register);
+            all_lost.extend(lost);
+        }
+        let asked: BTreeSet<_> = {
+            let events = self.events.borrow();
+            let ids = events.values().map(|pending| pending.event_id.clone());
+            ids.collect()
+        };
+        for id in asked {
+            if !all_lost.contains(&id) {
+                match self.is_lost(&id).await {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    // It may hang: one attempt is enough.
+                    Err(error) => {
+                        document = document.and(Err(error));
+                        break;
+                    }
+                }
+            }
+            self.forget_lost(&id).await?;
         }
         {
             let mut slots = self.slots.borrow_mut();
@@ -280,6 +301,36 @@ impl Daemon {
         self.problems.report(Subject::Holders, seen);
         self.problems.report(Subject::OwnDocument, document);
         problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Forgets an event that is over for this machine although no record says so.
+    async fn forget_lost(&self, id: &str) -> Result<(), EngineError> {
+        let events: Vec<_> = {
+            let events = self.events.borrow();
+            let of_id = events.iter().filter(|(_, pending)| pending.event_id == id);
+            of_id
+                .map(|(key, pending)| (key.clone(), pending.clone()))
+                .collect()
+        };
+        for (key, pending) in events {
+            // A locked one is being asked. A mark is withdrawn first.
+            let Ok(run) = pending.run.try_lock() else {
+                continue;
+            };
+            if pending.is_waiting() || run.may_be_ready() {
+                continue;
+            }
+            // The register of an event with other machines is theirs: they see its end.
+            let resources = &run.participant().event.resources;
+            if resources.iter().all(|name| *name == self.machine) {
+                self.delete_readable(&key).await?;
+            }
+            // The watcher may have asked meanwhile.
+            if !pending.is_waiting() {
+                self.events.borrow_mut().remove(&key);
+            }
+        }
+        Ok(())
     }
 
     /// Makes sure that no event relies on a claim that is gone.
@@ -508,16 +559,19 @@ impl Daemon {
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
-            // A register that cannot be read stays.
-            let found = self.engine.read(&key).await?;
-            let readable =
-                found.filter(|found| store::decode::<EventRegister>(&key, &found.value).is_ok());
-            if let Some(found) = readable {
-                self.delete_event(&key, &found.revision).await?;
-            }
+            self.delete_readable(&key).await?;
             self.events.borrow_mut().remove(&key);
         }
         Ok(())
+    }
+
+    /// Deletes the register of an event, unless it cannot be read.
+    async fn delete_readable(&self, key: &str) -> Result<(), EngineError> {
+        let found = self.engine.read(key).await?;
+        match found.filter(|found| store::decode::<EventRegister>(key, &found.value).is_ok()) {
+            Some(found) => self.delete_event(key, &found.revision).await,
+            None => Ok(()),
+        }
     }
 
     /// Deletes the registers of events that were over before this process was asked anything, and

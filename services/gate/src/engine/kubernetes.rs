@@ -126,7 +126,7 @@ impl Engine for KubernetesEngine {
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         Box::pin(async move {
-            let (resource_version, uid) = parts(expected);
+            let (resource_version, uid, lost) = parts(expected);
             let preconditions = Preconditions {
                 resource_version: Some(resource_version),
                 uid: Some(uid),
@@ -135,13 +135,8 @@ impl Engine for KubernetesEngine {
                 preconditions: Some(preconditions),
                 ..DeleteParams::default()
             };
-            match request(
-                "delete",
-                key,
-                self.leases.delete(&object_name(key), &parameters),
-            )
-            .await
-            {
+            let name = lost.unwrap_or_else(|| object_name(key));
+            match request("delete", key, self.leases.delete(&name, &parameters)).await {
                 Ok(_) => Ok(true),
                 Err(Refusal {
                     code: Some(404 | 409),
@@ -232,7 +227,11 @@ fn key_of(lease: &Lease, kind: &str) -> Option<Result<String, String>> {
         return Some(Ok(key.to_owned()));
     }
     let (readable, hash) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
-    let rest = readable.strip_prefix(kind)?.strip_prefix('-')?;
+    // A name shows no dashes at its end, not even those that are all of a key.
+    let rest = match readable.strip_prefix(kind)? {
+        "" => "-",
+        rest => rest.strip_prefix('-')?,
+    };
     let hash = u64::from_str_radix(hash, 16).ok()?;
     let shown = format!("{kind}/{rest}");
     Some(find_key(&shown, hash).ok_or(shown))
@@ -270,7 +269,10 @@ fn kind(key: &str) -> &str {
 
 fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
     let replaced = expected.map_or("", |revision| &revision.0);
-    let (resource_version, uid) = expected.map(parts).unzip();
+    let (resource_version, uid) = expected
+        .map(parts)
+        .map(|(version, uid, _)| (version, uid))
+        .unzip();
     let annotations = [(KEY, key), (VALUE, value), (REPLACED, replaced)];
     Lease {
         metadata: ObjectMeta {
@@ -298,11 +300,12 @@ fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
         .map(String::as_str)
 }
 
-/// A Lease whose key cannot be found out: no valid register.
+/// A Lease whose key cannot be found out: no valid register. Its revision has its name, by which it
+/// can be deleted.
 fn nameless(lease: &Lease) -> Result<Versioned, EngineError> {
     let name = lease.metadata.name.as_deref().unwrap_or_default();
     let value = format!("the Lease {name} has no annotation {KEY} that fits its name");
-    let revision = revision(lease)?;
+    let revision = Revision(format!("{}/{name}", revision(lease)?.0));
     Ok(Versioned { value, revision })
 }
 
@@ -329,10 +332,16 @@ fn revision(lease: &Lease) -> Result<Revision, EngineError> {
     })
 }
 
-/// The `resourceVersion` and the `uid` of a revision.
-fn parts(revision: &Revision) -> (String, String) {
-    let (version, uid) = revision.0.split_once('/').unwrap_or((&revision.0, ""));
-    (version.to_owned(), uid.to_owned())
+/// The `resourceVersion` and the `uid` of a revision, and the name of a Lease whose key cannot be
+/// found out.
+fn parts(revision: &Revision) -> (String, String, Option<String>) {
+    let mut parts = revision.0.splitn(3, '/').map(str::to_owned);
+    let mut next = || parts.next();
+    (
+        next().unwrap_or_default(),
+        next().unwrap_or_default(),
+        next(),
+    )
 }
 
 /// Why a request failed, with the server's status code.

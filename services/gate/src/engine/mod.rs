@@ -20,6 +20,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use jiff::Timestamp;
+
 pub use clock::{Clock, StoreTime};
 pub use open::{OpenError, open};
 
@@ -160,6 +162,16 @@ pub(crate) fn check_clock(engine: &dyn Engine) -> Result<(), EngineError> {
                 .into(),
         )
     })
+}
+
+/// The time by the store's clock, which is the same for all machines; by this machine's own one if
+/// no answer of the store has shown it.
+pub(crate) fn time(engine: &dyn Engine) -> Timestamp {
+    let shown = engine.clock().and_then(|clock| {
+        let milliseconds = clock.now.0.try_into().ok()?;
+        Timestamp::from_millisecond(milliseconds).ok()
+    });
+    shown.unwrap_or_else(Timestamp::now)
 }
 
 /// Registers with compare-and-swap.

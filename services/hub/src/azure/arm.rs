@@ -200,8 +200,8 @@ impl Refusal {
     /// The same without what the server repeats of the request: its texts are shown.
     fn without_echo(mut self, secret: &str) -> Self {
         let clean = |code: &mut String, message: &mut String| {
-            *code = without_echo(transport::code(code), secret);
-            *message = without_echo(message, secret);
+            *code = without_echo(transport::code(code), &[secret]);
+            *message = without_echo(message, &[secret]);
         };
         clean(&mut self.code, &mut self.message);
         for detail in &mut self.details {
@@ -244,7 +244,7 @@ impl fmt::Display for ArmError {
                 write!(f, "Resource Graph {answer}")?;
                 error.as_ref().map_or(Ok(()), |error| {
                     // It may quote the answer.
-                    let text = without_echo(&error.to_string(), "");
+                    let text = without_echo(&error.to_string(), &[]);
                     write!(f, " {}", text.escape_debug())
                 })
             }

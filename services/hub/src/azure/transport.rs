@@ -125,7 +125,7 @@ pub fn reason(error: &Error) -> String {
     };
     // azure_identity appends a link to more information.
     let text = text.split("\nTo troubleshoot, ").next().unwrap_or_default();
-    let short: String = without_echo(text, "").chars().take(400).collect();
+    let short: String = without_echo(text, &[]).chars().take(400).collect();
     short.escape_debug().to_string()
 }
 

@@ -36,6 +36,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::engine::SharedEngine;
 use super::{Asked, GateError};
 use crate::notice::key_of;
 use crate::store::{MachineFacts, RegistersError};
@@ -250,8 +251,9 @@ impl Fleet {
 
     async fn engine(&self) -> Result<Rc<dyn Engine>, RegistersError> {
         let open = async || {
-            let opened = engine::open(&self.config).await.map(Rc::from);
-            opened.map_err(RegistersError::Open)
+            let opened = engine::open(&self.config).await;
+            let engine = opened.map_err(RegistersError::Open)?;
+            Ok(Rc::new(SharedEngine::new(engine.into())) as Rc<dyn Engine>)
         };
         self.engine.get_or_try_init(open).await.cloned()
     }

@@ -3,8 +3,10 @@
 //! An approval counts for all machines of an event. So an event is approved once each of its
 //! machines is ready: each has asked for the approval of the current form of the event, and repeats
 //! the question every few seconds for as long as it is ready. The machine that is ready last
-//! approves; the others would only repeat it. With a fleet, the fleet's gate decides: `fleet`.
+//! approves; the others would only repeat it. With a fleet, the fleet's gate decides: `fleet`, with
+//! the store of `engine`.
 
+mod engine;
 mod fleet;
 
 use std::cell::RefCell;

@@ -45,6 +45,7 @@ fn an_event_waits_only_for_groups_of_its_machines() {
                 .map(|name| (name.clone(), machine(name)))
                 .collect(),
             problems: Vec::new(),
+            time: Timestamp::now(),
         };
         let why = registers.why(&config.groups, "e", event).expect("it waits");
         why.split("; ")
@@ -109,6 +110,7 @@ fn limits_that_differ_are_named() {
         groups: Vec::new(),
         machines,
         problems: Vec::new(),
+        time: Timestamp::now(),
     };
     let lines = "\nthe group Web has the limit 2 here and another one at web_1, web_2: the smallest one counts\n\
         \nthe group Web has other `machines`, `per_zone`, `pause` or `windows` at web_3: configure it equally\n";
@@ -135,6 +137,7 @@ fn what_cannot_be_read_may_have_what_is_not_shown() {
         groups: Vec::new(),
         machines: BTreeMap::new(),
         problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        time: Timestamp::now(),
     };
     assert!(
         registers(&[])
@@ -156,6 +159,7 @@ fn an_event_that_is_decided_has_a_line() {
         groups: Vec::new(),
         machines: BTreeMap::new(),
         problems: Vec::new(),
+        time: Timestamp::now(),
     };
     let text = registers.text(&[], None);
     let line = text.lines().last().expect("a line");
@@ -189,6 +193,7 @@ fn an_event_whose_machines_are_all_ready_waits_for_the_silent_ones() {
                 .map(|name| (Name::from(*name), machine(name)))
                 .collect(),
             problems: Vec::new(),
+            time: Timestamp::now(),
         };
         registers.text(&[], None)
     };
@@ -243,6 +248,7 @@ fn what_has_started_and_what_is_over_has_no_time_left() {
                 .map(machine)
                 .collect(),
             problems: Vec::new(),
+            time: Timestamp::now(),
         }
     };
     let go = json!({"by": "a", "at": 1});
@@ -311,6 +317,7 @@ fn until_when_there_is_time_is_shown() {
         groups: Vec::new(),
         machines: BTreeMap::new(),
         problems: Vec::new(),
+        time: Timestamp::now(),
     };
     let minute = Timestamp::from_second(not_before.cast_signed())
         .expect("a time")
@@ -363,6 +370,7 @@ fn a_narrow_terminal_gets_short_ids_and_folded_reasons() {
         )],
         machines: BTreeMap::new(),
         problems: Vec::new(),
+        time: Timestamp::now(),
     };
     let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
     let text = registers.text(&[], Some(80));

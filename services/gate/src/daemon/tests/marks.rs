@@ -60,7 +60,7 @@ fn the_register_of_an_event_has_its_time_as_it_is_now() {
             let names = (0..others).map(|index| Name::from(format!("b{index}").as_str()));
             let event = Event::new("e", "Reboot", names.chain(["a".into()]).collect());
             let starts_at = |second: i64| {
-                let not_before = Some(Timestamp::from_second(second).expect("a time"));
+                let not_before = Some(jiff::Timestamp::from_second(second).expect("a time"));
                 Event {
                     not_before,
                     ..event.clone()

@@ -7,7 +7,7 @@ mod slots;
 
 use super::*;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::{Clock, Reply as EngineReply, Revision, Swap, Versioned};
+use crate::engine::{Clock, Reply as EngineReply, Revision, StoreTime, Swap, Versioned};
 use tokio::time::timeout;
 
 use crate::protocol::Why;
@@ -423,6 +423,35 @@ async fn a_heartbeat_of_an_earlier_process_that_arrives_late_is_none_of_another_
             is_alone,
             "{late}"
         );
+    }
+}
+
+#[test]
+fn windows_are_open_by_the_clock_of_the_store() {
+    let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+        [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\n\
+        windows = [{ days = [\"Sun\"], from = \"00:00\", to = \"00:00\" }]\n";
+    // Whatever day this machine's own clock has.
+    for (time, is_open) in [
+        ("2026-11-29T12:00:00Z", true),
+        ("2026-11-30T12:00:00Z", false),
+    ] {
+        run_fleet(config, async |fleet| {
+            let shown: jiff::Timestamp = time.parse().expect("a time");
+            let shown = shown.as_millisecond().cast_unsigned();
+            fleet.store.set_clock(StoreTime(shown));
+            let daemon = fleet.start("a");
+            let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+            let is_closed = matches!(answer, Ok(Answer::Closed(Why::Window { .. })));
+            assert!(
+                if is_open {
+                    answer == Ok(Answer::Open)
+                } else {
+                    is_closed
+                },
+                "{time}: {answer:?}"
+            );
+        });
     }
 }
 

@@ -291,14 +291,62 @@ fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
     });
 }
 
+/// A hub that starts again has all machines of an event at once.
+#[test]
+fn machines_that_join_together_share_a_list_of_the_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let fleet = fleet(folder.path(), "");
+        let store = Hindered::new(folder.path(), Duration::from_millis(300));
+        let lists = store.lists.clone();
+        assert!(fleet.engine.set(shared(store)).is_ok());
+        let machines: Vec<_> = (0..50)
+            .map(|number| MachineFacts {
+                name: format!("front_{number}"),
+                ..machine(&format!("{MACHINE}{number}"))
+            })
+            .collect();
+        for machine in &machines {
+            fleet.join(machine, &[]).await;
+        }
+        let registers = FolderEngine::new(&folder.path().join("registers"));
+        let have_joined = async || {
+            let joined = registers.list("machines/").await.expect("an answer");
+            joined.len() == machines.len()
+        };
+        timeout(Duration::from_secs(60), async {
+            while !have_joined().await {
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .expect("they have looked for their earlier marks");
+        let count = lists.get();
+        // Two, and one more each time that this process was stopped while they joined.
+        assert!((1..=10).contains(&count), "{count} lists");
+    });
+}
+
 /// A store of which each call takes a while, or fails.
 struct Hindered {
     engine: FolderEngine,
     delay: Duration,
     fails: Rc<Cell<bool>>,
+    /// How often the events were listed.
+    lists: Rc<Cell<usize>>,
 }
 
 impl Hindered {
+    /// On the registers in a folder.
+    fn new(folder: &Path, delay: Duration) -> Self {
+        Self {
+            engine: FolderEngine::new(&folder.join("registers")),
+            delay,
+            fails: Rc::default(),
+            lists: Rc::default(),
+        }
+    }
+
     fn after<'a, T: 'a>(&'a self, reply: Reply<'a, T>) -> Reply<'a, T> {
         Box::pin(async move {
             sleep(self.delay).await;
@@ -310,15 +358,16 @@ impl Hindered {
     }
 }
 
+/// The store, as the machines of the hub share it.
+fn shared(store: impl Engine + 'static) -> Rc<dyn Engine> {
+    Rc::new(SharedEngine::new(Rc::new(store)))
+}
+
 /// Such a store on the registers in a folder, and whether it fails.
 fn hindered(folder: &Path, delay: Duration) -> (Rc<dyn Engine>, Rc<Cell<bool>>) {
-    let fails = Rc::new(Cell::new(false));
-    let store = Hindered {
-        engine: FolderEngine::new(&folder.join("registers")),
-        delay,
-        fails: fails.clone(),
-    };
-    (Rc::new(store), fails)
+    let store = Hindered::new(folder, delay);
+    let fails = store.fails.clone();
+    (shared(store), fails)
 }
 
 impl Engine for Hindered {
@@ -340,6 +389,8 @@ impl Engine for Hindered {
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        self.lists
+            .set(self.lists.get() + usize::from(prefix == "events/"));
         self.after(self.engine.list(prefix))
     }
 
