@@ -159,8 +159,8 @@ struct PendingEvent {
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
     answer: RefCell<Option<Result<Answer, AnswerError>>>,
-    /// Whether the last question was about the preparation: the machine may prepare by its last call,
-    /// also if the question did not reach the store.
+    /// Whether the last question was about the preparation, or a record shows that it was begun by the
+    /// last call: the machine is not ready, also if the question did not reach the store or this process.
     may_prepare: Cell<bool>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,

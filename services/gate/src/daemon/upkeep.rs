@@ -145,6 +145,7 @@ impl Daemon {
                 .filter(|pending| pending.event_id == event_id)
             {
                 pending.may_be_late.set(true);
+                pending.may_prepare.set(true);
             }
             for group in self
                 .config
@@ -436,6 +437,9 @@ impl Daemon {
     /// Withdraws this machine's mark from events that it may prepare for, because the question did
     /// not reach the store. Others count the mark again once the heartbeat goes on.
     pub(super) async fn withdraw_marks_of_preparations(&self) -> Result<(), EngineError> {
+        // The task that reads the file reports one that cannot be read.
+        let _ = self.read_records();
+        let called = self.history.borrow().last_calls.clone();
         let events: Vec<_> = self
             .events
             .borrow()
@@ -443,7 +447,7 @@ impl Daemon {
             .map(|(key, pending)| (key.clone(), pending.clone()))
             .collect();
         for (key, pending) in events {
-            if !pending.may_prepare.get() {
+            if !pending.may_prepare.get() && !called.contains(&pending.event_id) {
                 continue;
             }
             let mut run = pending.run.lock().await;

@@ -942,6 +942,29 @@ fn a_mark_is_withdrawn_before_the_heartbeat_goes_on_if_a_preparation_was_asked_a
     }
 }
 
+/// The daemon was stopped when the watcher asked, which has given up since: only the audit file shows the preparation.
+#[test]
+fn a_mark_is_withdrawn_before_the_heartbeat_goes_on_if_a_last_call_was_recorded_meanwhile() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = daemon.answer(Question::Approve, event.clone()).await;
+        assert!(matches!(closed, Ok(Answer::Closed(_))), "{closed:?}");
+        assert!(is_ready(&daemon, &event, "a").await);
+        let mut records = String::new();
+        for record in [
+            r#"{"record":"gate","event_id":"e","event_type":"Reboot","phase":"prepare","outcome":"last-call"}"#,
+            r#"{"record":"prepare","event_id":"e","outcome":"begun"}"#,
+        ] {
+            records += record;
+            records.push('\n');
+        }
+        std::fs::write(&daemon.config.audit, records).expect("written");
+        let mut heartbeat = Heartbeat::default();
+        daemon.beat_once(&mut heartbeat).await.expect("a heartbeat");
+        assert!(!is_ready(&daemon, &event, "a").await);
+    });
+}
+
 /// Nobody decides with it, and the machine would count as out of service for ever.
 #[test]
 fn a_mark_that_cannot_be_read_keeps_no_daemon_from_its_heartbeat() {
