@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from engines import Engine
-from fleet import PARTS, Journal, Machine, Timings
+from fleet import PARTS, Journal, Machine, Replay, Timings
 
 
 class Faults:
@@ -29,6 +29,7 @@ class Faults:
         # In a long run each machine has as many faults in a small fleet as in a large one.
         self.pace = max(1, 24 / len(machines)) if timings.ends_machines else 1
         self.next_of_store = time.monotonic() + chance.uniform(8, 20)
+        self.failed = {id(server): 0 for server in self.servers}
         self.next_change = time.monotonic() + chance.uniform(8, 16)
         self.next_backup = time.monotonic() + chance.uniform(20, 60)
 
@@ -50,7 +51,13 @@ class Faults:
             self.disturb_store()
         if time.monotonic() >= self.next_change:
             self.next_change = time.monotonic() + self.chance.uniform(10, 40)
-            self.change_event()
+            self.change_event(self.chance.choice(self.servers))
+        # Some change after the decision, before the approval is repeated.
+        for server in self.servers:
+            if server.failed != self.failed[id(server)]:
+                self.failed[id(server)] = server.failed
+                if self.chance.random() < 0.5:
+                    self.change_event(server)
         # In a short run, the events do not survive a loss of registers.
         if self.timings.ends_machines and self.engine.data and time.monotonic() >= self.next_backup:
             self.next_backup = time.monotonic() + self.chance.uniform(40, 90)
@@ -137,9 +144,8 @@ class Faults:
         seconds = self.chance.uniform(2, 2 * self.timings.pause_max)
         self.for_a_while(machine, "copy", seconds, machine.end_copy)
 
-    def change_event(self) -> None:
+    def change_event(self, server: Replay) -> None:
         """The duration of an event changes. Half of the times, the documents of a machine are late then."""
-        server = self.chance.choice(self.servers)
         events = sorted(server.open)
         if not events:
             return

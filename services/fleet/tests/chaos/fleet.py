@@ -157,6 +157,8 @@ class Replay:
         # The durations of events that have changed, and how often one did.
         self.durations: dict[str, int] = {}
         self.changes = 0
+        # How many approvals failed.
+        self.failed = 0
         threading.Thread(target=self.read, args=(first,), daemon=True).start()
         wait_for("the replay server", lambda: len(self.urls) == count)
 
@@ -171,6 +173,8 @@ class Replay:
             elif line.endswith(" is Started\n"):
                 self.open.discard(words[1].lower())
                 self.started.append((words[1].lower(), words[0]))
+            elif ": POST " in line and " -> 200" not in line:
+                self.failed += 1
             self.is_over |= "every event has ended" in line
 
     def change_event(self, event: str) -> None:
