@@ -9,6 +9,7 @@ It reads only the files of a run, and shares no code with the gate:
 - `machines/NAME/audit*`: the audit files of `scheduled-events watch`; `audit-lost-N*` are those of a lost disk.
 - `machines/NAME/hooks`: a line for each begin and end of a preparation or a recovery, with the time in milliseconds.
 - `server-*.log`: the output of the replay servers, each line with the time in milliseconds at which it was read.
+- `copies/NAME-N/audit`: those of other computers that ran with a machine's configuration and without its state.
 - `faults`: the faults of machines and of the store, with their times.
 - `run.json`: the smallest limit of the group, and the daemons' times.
 
@@ -24,10 +25,16 @@ S4  The gate takes at most `limit` machines out of service together, or those of
     about, count for those that follow.
 S5  The same, of machines whose events are over and that have not recovered: their slots were given back too early. Only
     a machine that was away for `return_within` after the event may lose its slot.
+S6  An event is not approved after a machine's gate allowed it to prepare again, before it is ready again: the event had
+    changed, or its watcher had lost its state. A watcher that was stopped may post later than the gate waits for that.
 L1  An event all of whose machines were ready for long enough before NotBefore is approved.
 L2  Every machine whose watcher runs has begun to prepare by its last call, whatever else fails.
 L3  A slot is not given to a later event while the earliest one that was refused needs it. An event becomes the earliest
     one when another one gets its slots; it reserves the group when its machines ask for the next time.
+
+When the store was restored from a backup, S2, S3 and S6 do not hold for a machine that prepared or recovered between
+the backup and the restore, and S4 and S5 do not count one that took its place then, until it is back. S5 does not count
+one whose name a copy of it had since, which may give the place back.
 """
 
 from __future__ import annotations
@@ -55,6 +62,9 @@ RESERVED = 15_000
 # for REFUSED_MAX.
 WAITED_PART = 8
 REFUSED_MAX = 120_000
+
+# From the time at which a mark is withdrawn, or a place is taken, to what the machine does then.
+SETTLED = 5_000
 
 
 def ready_since(steps: list[Step], event: str, at: int) -> int | None:
@@ -89,8 +99,41 @@ def is_late(event: Event, machine: str, at: int) -> bool:
     return bool(said) and said[-1] == "last-call"
 
 
+def is_restored(run: History, machine: str, key: str, at: int) -> bool:
+    """Whether a mark that the machine has withdrawn may have come back from a backup."""
+    steps = run.steps.get(machine, [])
+    said = run.events[key].asked.get(machine, [])
+    times = [step.begin for step in steps] + [time for time, outcome in said if outcome in {"open", "last-call"}]
+    ready = [step.end for step in steps if step.kind == "prepare" and step.event == key and step.end is not None]
+    return any(
+        end <= fault.begin + SETTLED and max(end, fault.begin - SETTLED) < time <= fault.end + SETTLED
+        for fault in run.restores(at)
+        for end in ready
+        for time in times
+    )
+
+
+def is_allowed_again(run: History, machine: str, key: str, event: Event, at: int) -> bool:
+    """Whether the gate has allowed the machine to prepare, and it has not done so since."""
+    said = [(time, outcome) for time, outcome in event.asked.get(machine, []) if outcome in {"open", "last-call"}]
+    said = [(time, outcome) for time, outcome in said if time + 1000 <= at]
+    # A yes after a last call allows what was begun by it.
+    if not said or "last-call" in (outcome for _, outcome in said[-2:]):
+        return False
+    allowed = said[-1][0]
+    done = [
+        step.begin
+        for step in run.steps.get(machine, [])
+        if step.kind == "prepare" and step.event == key and step.end is not None and step.end <= at
+    ]
+    if any(begin >= allowed for begin in done):
+        return False
+    stopped = [fault for name in event.resources for fault in run.of(name, "watcher") if "stopped" in fault.what]
+    return not any(fault.begin <= at and fault.end >= allowed for fault in stopped)
+
+
 def check_approvals(run: History) -> Iterator[str]:
-    """S1 to S3."""
+    """S1 to S3, and S6."""
     for key, event in sorted(run.events.items()):
         if event.approved is None:
             continue
@@ -99,6 +142,8 @@ def check_approvals(run: History) -> Iterator[str]:
             yield f"S1: {key} was approved, and no gate had said yes"
         for machine in sorted(event.resources):
             steps = run.steps.get(machine, [])
+            if is_restored(run, machine, key, event.approved):
+                continue
             if ready_since(steps, key, event.approved) is None:
                 yield f"S3: {key} was approved, and {machine} was not ready"
                 continue
@@ -106,6 +151,8 @@ def check_approvals(run: History) -> Iterator[str]:
             others = event.resources - {machine}
             if again and any(ready_since(run.steps.get(other, []), key, again) is None for other in others):
                 yield f"S2: {key} was approved while {machine} prepared again, which began before all were ready"
+            elif is_allowed_again(run, machine, key, event, event.approved):
+                yield f"S6: {key} was approved after {machine} was allowed to prepare again"
 
 
 def moments(run: History) -> list[tuple[int, int, str, str]]:
@@ -144,9 +191,20 @@ def is_given_up(run: History, machine: str, event: Event) -> bool:
     return any(fault.begin <= at <= fault.end for fault in run.of(machine, "daemon"))
 
 
+def is_place_lost(run: History, machine: str, event: Event, since: int, at: int) -> bool:
+    """Whether the place of a machine that is out since this time may be missing in a backup, or a copy gave it back."""
+    taken = (since, event.granted() or since)
+    for fault in run.restores(at + SETTLED):
+        if any(fault.begin - SETTLED <= time <= fault.end + SETTLED for time in taken):
+            return True
+    copies = [fault for fault in run.of(machine, "name") if fault.what == "copy"]
+    return event.is_over(at) and any(since <= fault.end and fault.begin <= at for fault in copies)
+
+
 def check_limit(run: History) -> Iterator[str]:
     """S4 and S5."""
     out: dict[str, str] = {}
+    out_since: dict[str, int] = {}
     late: dict[str, int] = {}
     for at, goes_out, machine, key in moments(run):
         if not goes_out:
@@ -160,7 +218,7 @@ def check_limit(run: History) -> Iterator[str]:
             late.setdefault(machine, at)
             continue
         late.pop(machine, None)
-        out[machine] = key
+        out[machine], out_since[machine] = key, at
         granted = event.granted() or at
         # What the store knew at the time of the grant.
         known = {
@@ -169,7 +227,12 @@ def check_limit(run: History) -> Iterator[str]:
             if run.is_calm({name}, since, since + KNOWN) and since + KNOWN < granted
         }
         first = not any(other != machine and its == key for other, its in out.items())
-        counts = set(out) | (known | silent(run, granted) if first else set())
+        lost = {
+            name
+            for name, its in out.items()
+            if its in run.events and is_place_lost(run, name, run.events[its], out_since[name], at)
+        }
+        counts = (set(out) - lost) | (known | silent(run, granted) if first else set())
 
         def fits(names: set[str]) -> bool:
             return len(names) <= run.limit or any(names <= one.resources for one in run.events.values())

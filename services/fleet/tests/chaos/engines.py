@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -67,6 +68,8 @@ class Engine:
 
     port: int | None = None
     can_be_killed = False
+    # The folder with its registers, if it can be restored from a backup.
+    data: Path | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,6 +100,32 @@ class Engine:
             self.process.wait()
             self.process = None
 
+    def back_up(self) -> None:
+        """Copies the registers."""
+        assert self.data
+        shutil.rmtree(self.backup, ignore_errors=True)
+        # As a snapshot of a disk: a server writes nothing meanwhile. From a folder, a file may go.
+        self.signal(signal.SIGSTOP)
+        errors = None if self.process else subprocess.DEVNULL
+        subprocess.run(["cp", "-a", self.data, self.backup], check=self.process is not None, stderr=errors)
+        self.signal(signal.SIGCONT)
+
+    def restore(self) -> None:
+        """Replaces the registers by the copy."""
+        assert self.data
+        runs = self.process is not None
+        self.stop()
+        old = self.folder / "old"
+        self.data.rename(old)
+        self.backup.rename(self.data)
+        shutil.rmtree(old)
+        if runs:
+            self.start()
+
+    @property
+    def backup(self) -> Path:
+        return self.folder / "backup"
+
     def requests(self) -> int:
         """How many requests it has received, if its log has a line for each."""
         return (self.folder / "engine.log").read_text(errors="replace").count(' HTTP/1.1" ')
@@ -109,6 +138,7 @@ class Etcd(Engine):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.data = folder / "etcd"
         self.port = free_port()
         self.url, self.peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{free_port()}"
         self.start()
@@ -117,7 +147,7 @@ class Etcd(Engine):
         return f'engine = "etcd"\netcd = {{ endpoints = ["http://127.0.0.1:{port}"] }}\n'
 
     def start(self) -> None:
-        words = ["etcd", "--data-dir", self.folder / "etcd", "--listen-client-urls", self.url]
+        words = ["etcd", "--data-dir", self.data, "--listen-client-urls", self.url]
         words += ["--advertise-client-urls", self.url, "--listen-peer-urls", self.peer]
         words += ["--initial-advertise-peer-urls", self.peer, "--initial-cluster", f"default={self.peer}"]
         self.process = start(words, self.log, env={"PATH": os.environ["PATH"]})
@@ -239,10 +269,11 @@ class Folder(Engine):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        (folder / "registers").mkdir()
+        self.data = folder / "registers"
+        self.data.mkdir()
 
     def config(self, _port: int) -> str:
-        return f'engine = "folder"\nfolder.path = "{self.folder / "registers"}"\n'
+        return f'engine = "folder"\nfolder.path = "{self.data}"\n'
 
 
 ENGINES: dict[str, type[Engine]] = {"etcd": Etcd, "blob": Blob, "kubernetes": Kubernetes, "folder": Folder}

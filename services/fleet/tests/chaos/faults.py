@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from engines import Engine
-from fleet import PARTS, Journal, Machine, Timings
+from fleet import PARTS, Journal, Machine, Replay, Timings
 
 
 class Faults:
@@ -26,7 +26,12 @@ class Faults:
         self.seen = {id(server): 0 for server in self.servers}
         self.began = time.monotonic()
         self.next = time.monotonic() + 3
+        # In a long run each machine has as many faults in a small fleet as in a large one.
+        self.pace = max(1, 24 / len(machines)) if timings.ends_machines else 1
         self.next_of_store = time.monotonic() + chance.uniform(8, 20)
+        self.failed = {id(server): 0 for server in self.servers}
+        self.next_change = time.monotonic() + chance.uniform(8, 16)
+        self.next_backup = time.monotonic() + chance.uniform(20, 60)
 
     def later(self, seconds: float, work: Callable[[], None]) -> None:
         heapq.heappush(self.due, (time.monotonic() + seconds, next(self.number), work))
@@ -37,13 +42,26 @@ class Faults:
         self.reboot()
         self.join_and_leave(time.monotonic() - self.began)
         if time.monotonic() >= self.next:
-            self.next = time.monotonic() + self.chance.uniform(0.2, 2)
+            self.next = time.monotonic() + self.chance.uniform(0.2, 2) * self.pace
             machine = self.chance.choice(self.machines)
             if not machine.is_disturbed and not machine.off:
                 self.disturb(machine)
         if time.monotonic() >= self.next_of_store:
             self.next_of_store = time.monotonic() + self.chance.uniform(15, 40)
             self.disturb_store()
+        if time.monotonic() >= self.next_change:
+            self.next_change = time.monotonic() + self.chance.uniform(10, 40)
+            self.change_event(self.chance.choice(self.servers))
+        # Some change after the decision, before the approval is repeated.
+        for server in self.servers:
+            if server.failed != self.failed[id(server)]:
+                self.failed[id(server)] = server.failed
+                if self.chance.random() < 0.5:
+                    self.change_event(server)
+        # In a short run, the events do not survive a loss of registers.
+        if self.timings.ends_machines and self.engine.data and time.monotonic() >= self.next_backup:
+            self.next_backup = time.monotonic() + self.chance.uniform(40, 90)
+            self.restore_store()
 
     def end_due(self, until: float) -> None:
         while self.due and self.due[0][0] <= until:
@@ -56,7 +74,9 @@ class Faults:
             self.join(machine)
 
     def disturb(self, machine: Machine) -> None:
-        faults = [self.kill] * 4 + [self.stop] * 2 + [self.switch_off]
+        faults = [self.kill] * 4 + [self.stop] * 2 + [self.switch_off] + [self.delay] * 2
+        if self.timings.ends_machines:
+            faults.append(self.copy)
         if machine.proxy:
             faults += [self.silence, self.refuse, self.cut]
         self.chance.choice(faults)(machine)
@@ -108,6 +128,44 @@ class Faults:
         assert machine.proxy
         machine.proxy.cut()
         self.for_a_while(machine, "cut connections", 0, lambda: None)
+
+    def delay(self, machine: Machine) -> None:
+        """The machine's documents stay as they are."""
+        machine.documents.is_late = True
+
+        def end() -> None:
+            machine.documents.is_late = False
+
+        self.for_a_while(machine, "late documents", self.chance.uniform(1, self.timings.pause_max), end)
+
+    def copy(self, machine: Machine) -> None:
+        """Another computer starts as a copy of the machine, which goes on."""
+        machine.start_copy()
+        seconds = self.chance.uniform(2, 2 * self.timings.pause_max)
+        self.for_a_while(machine, "copy", seconds, machine.end_copy)
+
+    def change_event(self, server: Replay) -> None:
+        """The duration of an event changes. Half of the times, the documents of a machine are late then."""
+        events = sorted(server.open)
+        if not events:
+            return
+        machines = [machine for machine in self.machines if machine.server is server]
+        machine = self.chance.choice(machines)
+        if self.chance.random() < 0.5 and not machine.is_disturbed and not machine.off:
+            self.delay(machine)
+        server.change_event(self.chance.choice(events))
+        self.journal.begin("an event", "changed event")()
+
+    def restore_store(self) -> None:
+        """The store comes back from a backup of some seconds ago."""
+        has_ended = self.journal.begin("", "restored store")
+        self.engine.back_up()
+
+        def restore() -> None:
+            self.engine.restore()
+            has_ended()
+
+        self.later(self.chance.uniform(2, self.timings.pause_max), restore)
 
     def switch_off(self, machine: Machine) -> None:
         """The machine is switched off while it is in service, and comes back with a new disk."""

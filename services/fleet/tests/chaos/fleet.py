@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engines import HERE, ROOT, Engine, limited, program, start, wait_for
-from proxy import Proxy
+from proxy import Documents, Proxy
 
 BUILT = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "debug"
 WATCHER = program("SCHEDULED_EVENTS", BUILT / "scheduled-events")
@@ -27,6 +28,8 @@ FAULTS = [
     "get.status:503@12-14", "get.empty@20", "get.stale:2@25-30", "get.reset@40", "get.half-document@50",
     "get.status:429@60-61", "get.stale:3@80-84", "get.silence@100", "get.not-json@120", "get.reset-mid-body@140-141",
 ]  # fmt: skip
+# The durations of an event, in seconds: at first, and after each change the next one.
+DURATIONS = (5, 900)
 
 
 @dataclass
@@ -87,7 +90,7 @@ def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chan
         is_certain = chance.random() < 0.9
         there = [peer for peer, fate in enumerate(fates) if not is_certain or fate.is_there(at)]
         # One in ten is larger than the limit, and goes alone.
-        size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2))
+        size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(2, limit // 2))
         peers = chance.sample(there, min(len(there), size))
         event_type = "Reboot"
         # However long the run is, most machines stay.
@@ -97,7 +100,8 @@ def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chan
         names = ", ".join(f'"{{peer:{peer}}}"' for peer in peers)
         text.append(
             f'[[event]]\nevent_type = "{event_type}"\nappears = "{int(at * 1000)}ms"\nnotice = "{timings.notice}s"\n'
-            f'starts_after_approval = "500ms"\nstarted_for = "1500ms"\nresources = [{names}]\n'
+            f'duration_in_seconds = {DURATIONS[0]}\nstarts_after_approval = "500ms"\nstarted_for = "1500ms"\n'
+            f"resources = [{names}]\n"
         )
         at += chance.uniform(6, 14) * interval
     return "\n".join(text)
@@ -150,6 +154,11 @@ class Replay:
         # The events that have started, and their types.
         self.started: list[tuple[str, str]] = []
         self.open: set[str] = set()
+        # The durations of events that have changed, and how often one did.
+        self.durations: dict[str, int] = {}
+        self.changes = 0
+        # How many approvals failed.
+        self.failed = 0
         threading.Thread(target=self.read, args=(first,), daemon=True).start()
         wait_for("the replay server", lambda: len(self.urls) == count)
 
@@ -159,12 +168,26 @@ class Replay:
             words = line.split()
             if line.startswith("listening on "):
                 self.urls[words[4] if len(words) > 4 else first] = words[2]
-            elif line.endswith("appears, Scheduled\n"):
+            elif " appears, Scheduled" in line:
                 self.open.add(words[1].lower())
             elif line.endswith(" is Started\n"):
                 self.open.discard(words[1].lower())
                 self.started.append((words[1].lower(), words[0]))
+            elif ": POST " in line and " -> 200" not in line:
+                self.failed += 1
             self.is_over |= "every event has ended" in line
+
+    def change_event(self, event: str) -> None:
+        """Changes the event's duration."""
+        now = DURATIONS.index(self.durations.get(event, DURATIONS[0]))
+        self.durations[event] = DURATIONS[(now + 1) % len(DURATIONS)]
+        self.changes += 1
+
+    def change(self, document: dict[str, Any]) -> None:
+        """Changes a document to what it is now."""
+        document["DocumentIncarnation"] += self.changes
+        for event in document["Events"]:
+            event["DurationInSeconds"] = self.durations.get(event["EventId"].lower(), event["DurationInSeconds"])
 
 
 class Machine:
@@ -187,7 +210,8 @@ class Machine:
         self.proxy = Proxy(engine.port) if engine.port else None
         port = self.proxy.port if self.proxy else 0
         self.environment = {**os.environ, **engine.environment(self.folder, port), "TZ": "UTC"}
-        url = server.urls[name]
+        self.documents = Documents(server.urls[name], server.change)
+        url = self.documents.url
         config = self.folder / "fleet.toml"
         config.write_text(
             f'machine = "{name}"\nmetadata = "{url}"\nsocket = "{self.folder}/socket"\naudit = "{self.folder}/audit"\n'
@@ -210,6 +234,27 @@ class Machine:
         # Whether its configuration has another limit than the others'.
         self.is_skewed = False
         self.losses = 0
+        self.copies: list[subprocess.Popen[bytes]] = []
+        self.copied = 0
+
+    def start_copy(self) -> None:
+        """Starts another computer with this machine's configuration, and without state."""
+        self.copied += 1
+        folder = self.folder.parent.parent / "copies" / f"{self.name}-{self.copied}"
+        folder.mkdir(parents=True)
+        config = (self.folder / "fleet.toml").read_text()
+        (folder / "fleet.toml").write_text(config.replace(f"{self.folder}/", f"{folder}/"))
+        environment = {**self.environment, "SCHEDULED_EVENTS_BOOT_ID": folder.name}
+        with (folder / "log").open("w") as log:
+            for part in reversed(PARTS):
+                words = [str(word).replace(str(self.folder), str(folder)) for word in self.words[part]]
+                self.copies.append(start(limited(words), log, env=environment))
+
+    def end_copy(self) -> None:
+        for process in self.copies:
+            process.kill()
+            process.wait()
+        self.copies.clear()
 
     def start(self, parts: tuple[str, ...] = PARTS) -> None:
         for part in parts:
@@ -248,6 +293,7 @@ class Machine:
             file.unlink()
 
     def stop(self) -> None:
+        self.end_copy()
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)

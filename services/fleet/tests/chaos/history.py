@@ -16,6 +16,7 @@ SERVER_LINE = re.compile(
 )
 # Faults that last for ever.
 FOR_EVER = {"removed", "terminated"}
+PARTS = ("watcher", "daemon", "name")
 
 
 @dataclass
@@ -61,11 +62,16 @@ class Fault:
     end: int
 
     def hits(self, part: str) -> bool:
-        """Whether this part of the machine did not work: the watcher, the daemon, or its connection to the store."""
+        """Whether this part of the machine did not work: the watcher, the daemon with its connection to the store, or
+        the name, if another computer had it as well."""
         if self.what in FOR_EVER or self.what == "off":
             return True
         if self.what.startswith(("killed", "stopped")):
             return part in self.what
+        if self.what == "late documents":
+            return part == "watcher"
+        if self.what == "copy":
+            return part == "name"
         return part == "daemon"
 
 
@@ -84,7 +90,11 @@ class History:
         """The faults that hit a part of a machine, in the order of their begins."""
         return [fault for fault in self.faults.get(machine, []) if fault.hits(part)]
 
-    def is_calm(self, machines: set[str], begin: int, end: int, parts: tuple[str, ...] = ("watcher", "daemon")) -> bool:
+    def restores(self, until: int) -> list[Fault]:
+        """When the store was backed up and restored, up to this time."""
+        return [fault for fault in self.faults.get("", []) if fault.what == "restored store" and fault.end <= until]
+
+    def is_calm(self, machines: set[str], begin: int, end: int, parts: tuple[str, ...] = PARTS) -> bool:
         """Whether no fault hit these machines or, if their daemons matter, the store in this time."""
         faults = [fault for machine in machines for part in parts for fault in self.of(machine, part)]
         if "daemon" in parts:
@@ -133,6 +143,16 @@ def read_audits(folder: Path, events: dict[str, Event]) -> None:
                 event.opened.append(at)
 
 
+def read_copies(folder: Path, events: dict[str, Event]) -> None:
+    """The gate of a copy of a machine may say yes, too."""
+    for copy in sorted((folder / "copies").glob("*")):
+        for record in records(copy):
+            key = record.get("event_id", "").lower()
+            said = (record["record"], record.get("phase"), record.get("outcome"))
+            if said == ("gate", "approve", "open") and key in events:
+                events[key].opened.append(seconds(record["time"]))
+
+
 def read_servers(folder: Path, events: dict[str, Event]) -> None:
     for log in sorted(folder.glob("server-*.log")):
         for line in log.read_text(errors="replace").splitlines():
@@ -173,6 +193,7 @@ def read(folder: Path) -> History:
         own = history.faults.setdefault(fault["machine"].lower(), [])
         own.append(Fault(fault["what"], fault["begin"], end))
     read_audits(folder, history.events)
+    read_copies(folder, history.events)
     read_servers(folder, history.events)
     for machine in sorted((folder / "machines").iterdir()):
         name = machine.name.lower()

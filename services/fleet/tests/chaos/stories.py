@@ -385,6 +385,90 @@ def overtaken_at_a_change(story: Story) -> None:
     story.does("vm_1", "recover", D, 87, 88)
 
 
+def restored(story: Story) -> None:
+    """A machine prepares again before all were ready, and then the store comes back from a backup."""
+    again_too_early(story)
+    story.fault("", "restored store", 12, 19)
+
+
+def restored_before(story: Story) -> None:
+    """The same, and the store came back before that."""
+    again_too_early(story)
+    story.fault("", "restored store", 3, 9)
+
+
+def restored_after(story: Story) -> None:
+    """The same, and the store came back after the approval."""
+    again_too_early(story)
+    story.fault("", "restored store", 12, 30)
+
+
+def unready_when_restored(story: Story) -> None:
+    """A preparation never ends, and the store comes back from a backup of long after its begin."""
+    unready(story)
+    story.fault("", "restored store", 13, 19)
+
+
+def ready_as_copy(story: Story) -> None:
+    """A copy of a machine is ready, and approves; the machine is not."""
+    unready(story)
+    story.fault("vm_1", "copy", 7, 23)
+
+
+def allowed_again(story: Story) -> None:
+    """A machine may prepare again after all were ready, since the event has changed, and has not begun to."""
+    story.asks("vm_0", A, 19, "open")
+
+
+def allowed_again_and_ready(story: Story) -> None:
+    """The same, and the machine is ready again."""
+    allowed_again(story)
+    story.does("vm_0", "prepare", A, 19.2, 19.8)
+
+
+def allowed_again_and_stopped(story: Story) -> None:
+    """The same as the first one, and the watcher that approves was stopped."""
+    allowed_again(story)
+    story.fault("vm_1", "stopped watcher", 18, 20.5)
+
+
+def slot_of_restored(story: Story) -> None:
+    """A slot is given while the machine that had it recovers, and the store came back without that slot."""
+    slot_of_recovering(story)
+    story.fault("", "restored store", 2, 11)
+
+
+def slot_of_copied(story: Story) -> None:
+    """A slot is given while the machine that had it recovers, and a copy of it gave the slot back."""
+    slot_of_recovering(story)
+    story.fault("vm_0", "copy", 20, 35)
+    story.hooks["vm_1"][-1] = (27, "end", "recover", A, 102)
+
+
+def slot_beside_copied(story: Story) -> None:
+    """A machine more than the limit prepares, and another one, whose event is not over, had a copy."""
+    third(story)
+    story.fault("vm_0", "copy", 6, 9)
+
+
+def missed_with_copy(story: Story) -> None:
+    """All are ready, and nobody approves while a copy of one of them runs."""
+    missed(story)
+    story.fault("vm_0", "copy", 560, 590)
+
+
+def missed_with_late_documents(story: Story) -> None:
+    """All are ready, and nobody approves while the documents of one of them are late."""
+    missed(story)
+    story.fault("vm_0", "late documents", 560, 590)
+
+
+def undrained_with_copy(story: Story) -> None:
+    """A machine never begins to prepare while a copy of it runs."""
+    undrained(story)
+    story.fault("vm_2", "copy", 100, 200)
+
+
 STORIES: list[tuple[Callable[[Story], None], set[str]]] = [
     (again_after, set()),
     (third_after, set()),
@@ -422,6 +506,20 @@ STORIES: list[tuple[Callable[[Story], None], set[str]]] = [
     (in_order, set()),
     (overtaken_while_down, set()),
     (overtaken_at_a_change, set()),
+    (restored, set()),
+    (restored_before, {"S2"}),
+    (restored_after, {"S2"}),
+    (unready_when_restored, {"S3"}),
+    (ready_as_copy, {"S3"}),
+    (allowed_again, {"S6"}),
+    (allowed_again_and_ready, set()),
+    (allowed_again_and_stopped, set()),
+    (slot_of_restored, set()),
+    (slot_of_copied, set()),
+    (slot_beside_copied, {"S4"}),
+    (missed_with_copy, set()),
+    (missed_with_late_documents, set()),
+    (undrained_with_copy, {"L2"}),
 ]
 
 

@@ -16,6 +16,7 @@ mod fake;
 mod fixture;
 mod gate;
 mod groups;
+mod invalid_marks;
 mod last_call;
 mod lost_state;
 mod members;

@@ -39,16 +39,24 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(name: &'static str, root: &Path, etcd: &EtcdServer, url: &str) -> Self {
+        let store = format!(
+            "engine = \"etcd\"\netcd = {{ endpoints = [{:?}] }}",
+            etcd.url
+        );
+        Self::on_store(name, root, &store, url)
+    }
+
+    /// The same with this store, as in the configuration.
+    pub(crate) fn on_store(name: &'static str, root: &Path, store: &str, url: &str) -> Self {
         let folder = root.join(name);
-        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::create_dir_all(&folder).expect("a folder");
         let config = folder.join("fleet.toml");
         let text = format!(
-            "machine = {name:?}\nengine = \"etcd\"\nsocket = \"{socket}\"\naudit = \"{audit}\"\nheartbeat = \"200ms\"\n\
-             metadata = {url:?}\netcd = {{ endpoints = [{etcd:?}] }}\n\
+            "machine = {name:?}\n{store}\nsocket = \"{socket}\"\naudit = \"{audit}\"\nheartbeat = \"200ms\"\n\
+             metadata = {url:?}\n\
              [[group]]\nname = \"web\"\nmachines = [\"westno_*\"]\nmax_unavailable = 1\n",
             socket = folder.join("socket").display(),
             audit = folder.join("audit").display(),
-            etcd = etcd.url,
         );
         std::fs::write(&config, text).expect("a configuration");
         Self {
@@ -67,9 +75,14 @@ impl Machine {
     }
 
     pub(crate) fn start_daemon(&mut self) {
-        self.daemon = Some(Process::start(
-            self.fleet().arg("run").stdout(Stdio::null()),
-        ));
+        self.start_daemon_with(|_| {});
+    }
+
+    /// The same with a changed command.
+    pub(crate) fn start_daemon_with(&mut self, change: impl FnOnce(&mut Command)) {
+        let mut command = self.fleet();
+        change(command.arg("run").stdout(Stdio::null()));
+        self.daemon = Some(Process::start(&mut command));
         let socket = self.folder.join("socket");
         wait_for("the socket", || {
             std::os::unix::net::UnixStream::connect(&socket).ok()
@@ -120,6 +133,12 @@ impl Machine {
     }
 
     pub(crate) fn start_watcher_with(&mut self, root: &Path, url: &str, gate: &str) {
+        let mut command = self.watch_and_prepare(root, url, gate);
+        self.watcher = Some(Process::start(&mut command));
+    }
+
+    /// Watches as this machine until no event is left.
+    pub(crate) fn watch_and_prepare(&self, root: &Path, url: &str, gate: &str) -> Command {
         // The preparation of the last machine waits until the test allows it.
         let prepare = format!(
             "sh -c 'until [ -e \"{}\" ]; do sleep 0.05; done'",
@@ -129,8 +148,9 @@ impl Machine {
         command
             .args(["--until-idle", "--json", "--prepare", &prepare])
             .arg("--state")
-            .arg(self.folder.join("state"));
-        self.watcher = Some(Process::start(command.stdout(Stdio::null())));
+            .arg(self.folder.join("state"))
+            .stdout(Stdio::null());
+        command
     }
 
     pub(crate) fn fleet(&self) -> Command {
@@ -164,6 +184,11 @@ pub(crate) fn replay_of_one(root: &Path) -> (Process, String) {
         root,
         &SCENARIO.replace(r#""WestNO_0", "WestNO_1", "WestNO_2""#, r#""WestNO_0""#),
     )
+}
+
+/// The same with an event of the first two machines.
+pub(crate) fn replay_of_two(root: &Path) -> (Process, String) {
+    replay_of(root, &SCENARIO.replace(r#", "WestNO_2""#, ""))
 }
 
 fn replay_of(root: &Path, text: &str) -> (Process, String) {

@@ -81,6 +81,7 @@ impl Daemon {
     /// reads the register only at the start, after a lost reply, and after another writer has
     /// changed it.
     pub(super) async fn beat_once(&self, heartbeat: &mut Heartbeat) -> Result<(), EngineError> {
+        self.withdraw_marks_of_preparations().await?;
         let key = machine_key(&self.machine);
         let mut last = heartbeat.last.take();
         let (is_first, mut is_alone) = (last.is_none(), true);

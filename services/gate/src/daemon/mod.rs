@@ -158,6 +158,9 @@ struct PendingEvent {
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
     answer: RefCell<Option<Result<Answer, AnswerError>>>,
+    /// Whether the last question was about the preparation, or a record shows that it was begun by the
+    /// last call: the machine is not ready, also if the question did not reach the store or this process.
+    may_prepare: Cell<bool>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
     /// The refusal because an earlier event waits.
@@ -317,6 +320,10 @@ impl Daemon {
             return Err(AnswerError::NotAffected(self.machine.clone()));
         }
         let end = Instant::now() + ANSWER_TIME;
+        let known = self.events.borrow().get(&event.key()).cloned();
+        if let Some(pending) = known {
+            pending.may_prepare.set(question == Question::Prepare);
+        }
         // The machine's own daemon knows that nobody else acts for it. The hub knows it by its first
         // heartbeat, since an urgent event asks nobody else.
         if question == Question::Approve && matches!(self.source, Source::Hub) {
@@ -360,6 +367,7 @@ impl Daemon {
             .or_insert_with(|| PendingEvent::new(participant.clone()))
             .clone();
         pending.questioned_at.set(Instant::now());
+        pending.may_prepare.set(question == Question::Prepare);
         if let Some(answer) = pending.last_refusal(question, &participant.event) {
             return Ok(answer);
         }
@@ -714,6 +722,7 @@ impl PendingEvent {
             questioned_at: Cell::new(Instant::now()),
             named_since: Cell::new(Instant::now()),
             answer: RefCell::default(),
+            may_prepare: Cell::new(false),
             may_be_late: Cell::new(true),
             refusal: RefCell::default(),
         })

@@ -145,6 +145,7 @@ impl Daemon {
                 .filter(|pending| pending.event_id == event_id)
             {
                 pending.may_be_late.set(true);
+                pending.may_prepare.set(true);
             }
             for group in self
                 .config
@@ -460,9 +461,7 @@ impl Daemon {
             let id = key.split('/').nth(1).unwrap_or_default();
             let event = register.event(id);
             if let Err(problem) = self.ask_at(&key, event, Question::Withdraw).await {
-                let marks = self.marks(&key).await?;
-                let is_damaged = |value| store::check::<MarkRegister>(value).is_err();
-                if !marks.iter().any(|(_, value)| is_damaged(value)) {
+                if !self.is_damaged(&key).await? {
                     return Err(problem);
                 }
                 problems.push(problem);
@@ -472,6 +471,53 @@ impl Daemon {
         self.has_adopted.send_replace(true);
         *next = (!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN);
         problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Whether the register of an event, or a mark of it, cannot be read: nobody decides with it.
+    async fn is_damaged(&self, key: &str) -> Result<bool, EngineError> {
+        if let Some(found) = self.engine.read(key).await?
+            && store::check::<EventRegister>(&found.value).is_err()
+        {
+            return Ok(true);
+        }
+        let marks = self.marks(key).await?;
+        let is_damaged = |value| store::check::<MarkRegister>(value).is_err();
+        Ok(marks.iter().any(|(_, value)| is_damaged(value)))
+    }
+
+    /// Withdraws this machine's mark from events that it may prepare for, because the question did
+    /// not reach the store. Others count the mark again once the heartbeat goes on.
+    pub(super) async fn withdraw_marks_of_preparations(&self) -> Result<(), EngineError> {
+        // The task that reads the file reports one that cannot be read.
+        let _ = self.read_records();
+        let called = self.history.borrow().last_calls.clone();
+        let events: Vec<_> = self
+            .events
+            .borrow()
+            .iter()
+            .map(|(key, pending)| (key.clone(), pending.clone()))
+            .collect();
+        for (key, pending) in events {
+            if !pending.may_prepare.get() && !called.contains(&pending.event_id) {
+                continue;
+            }
+            let mut run = pending.run.lock().await;
+            if !run.may_be_ready() {
+                continue;
+            }
+            let answer = timeout(
+                ANSWER_TIME,
+                run.ask(&*self.engine, self, Question::Withdraw),
+            )
+            .await;
+            let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
+            if let Err(problem) = answer
+                && !self.is_damaged(&key).await?
+            {
+                return Err(problem);
+            }
+        }
+        Ok(())
     }
 
     /// Withdraws this machine's marks, and the decisions, from registers of earlier versions of this

@@ -900,6 +900,71 @@ fn the_mark_of_an_earlier_process_is_withdrawn_before_the_first_heartbeat() {
     });
 }
 
+/// The machine prepares again by its last call while the store is down: others count its mark again
+/// once its heartbeat goes on.
+#[test]
+fn a_mark_is_withdrawn_before_the_heartbeat_goes_on_if_a_preparation_was_asked_about_meanwhile() {
+    for is_started_again in [false, true] {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let engine = Unreliable::default();
+            let config = Config::parse(TWO_GROUPS).expect("a configuration");
+            let start = || Daemon::new(config.clone(), "a".into(), None, Box::new(engine.clone()));
+            let (mut daemon, event) = (start(), event(&["a", "b"]));
+            let closed = daemon.answer(Question::Approve, event.clone()).await;
+            assert!(matches!(closed, Ok(Answer::Closed(_))), "{closed:?}");
+            engine.down.borrow_mut().push("");
+            if is_started_again {
+                daemon = start();
+            }
+            let failed = daemon.answer(Question::Prepare, event.clone()).await;
+            assert!(failed.is_err(), "{failed:?}");
+            engine.down.borrow_mut().clear();
+            assert!(is_ready(&daemon, &event, "a").await);
+            let own = machine_key(&"a".into());
+            let check = async {
+                while daemon.engine.read(&own).await == Ok(None) {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                assert!(
+                    !is_ready(&daemon, &event, "a").await,
+                    "started again: {is_started_again}"
+                );
+            };
+            tokio::select! {
+                () = daemon.maintain() => {}
+                () = check => {}
+            }
+        });
+    }
+}
+
+/// The daemon was stopped when the watcher asked, which has given up since: only the audit file shows the preparation.
+#[test]
+fn a_mark_is_withdrawn_before_the_heartbeat_goes_on_if_a_last_call_was_recorded_meanwhile() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = daemon.answer(Question::Approve, event.clone()).await;
+        assert!(matches!(closed, Ok(Answer::Closed(_))), "{closed:?}");
+        assert!(is_ready(&daemon, &event, "a").await);
+        let mut records = String::new();
+        for record in [
+            r#"{"record":"gate","event_id":"e","event_type":"Reboot","phase":"prepare","outcome":"last-call"}"#,
+            r#"{"record":"prepare","event_id":"e","outcome":"begun"}"#,
+        ] {
+            records += record;
+            records.push('\n');
+        }
+        std::fs::write(&daemon.config.audit, records).expect("written");
+        let mut heartbeat = Heartbeat::default();
+        daemon.beat_once(&mut heartbeat).await.expect("a heartbeat");
+        assert!(!is_ready(&daemon, &event, "a").await);
+    });
+}
+
 /// Nobody decides with it, and the machine would count as out of service for ever.
 #[test]
 fn a_mark_that_cannot_be_read_keeps_no_daemon_from_its_heartbeat() {

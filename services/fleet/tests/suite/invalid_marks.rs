@@ -1,0 +1,239 @@
+//! Marks that look valid although their machine is not ready: real watchers and daemons, and two
+//! machines with one event.
+
+use std::path::Path;
+
+use scheduled_events_gate::engine::{Engine, Swap};
+use scheduled_events_gate::register::{EventRegister, Mark};
+use scheduled_events_test_support::wait;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture::{EtcdServer, Process, block_on, wait_for};
+use crate::three_machines::{MACHINES, Machine, POLICY, replay_of_two};
+
+/// A folder for the machines, and the replay server with its address.
+fn begin() -> (TempDir, Process, String) {
+    let root = TempDir::new().expect("a folder");
+    std::fs::write(root.path().join("policy.toml"), POLICY).expect("a policy");
+    let (replay, url) = replay_of_two(root.path());
+    (root, replay, url)
+}
+
+fn wait_for_record(machine: &Machine, kind: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    wait_for(&format!("a record {kind} of {}", machine.name), || {
+        machine
+            .records(kind)
+            .into_iter()
+            .find(|record| is_wanted(record))
+    })
+}
+
+/// The machine completes its preparation, and its gate has an answer about the approval, which is returned.
+fn is_ready(machine: &Machine) -> Value {
+    machine.allow_preparation();
+    let record = wait_for_record(machine, "gate", |record| record["phase"] == "approve");
+    record["outcome"].clone()
+}
+
+/// The machine's watcher ends, and its state is lost. The next preparation waits until the test allows it.
+fn loses_state(machine: &mut Machine) {
+    machine.watcher = None;
+    for name in ["state", "prepared"] {
+        std::fs::remove_file(machine.folder.join(name)).expect("removed");
+    }
+}
+
+fn approvals(machines: &[&Machine]) -> Vec<Value> {
+    machines
+        .iter()
+        .flat_map(|machine| machine.records("approval"))
+        .collect()
+}
+
+/// Nobody has approved. Once this machine is ready, somebody does.
+fn is_approved_once_ready(last: &Machine, other: &Machine) {
+    let machines = [last, other];
+    assert_eq!(approvals(&machines), Vec::<Value>::new());
+    last.allow_preparation();
+    wait_for("an approval", || {
+        approvals(&machines)
+            .into_iter()
+            .find(|record| record["status"] == 200)
+    });
+}
+
+/// All registers, by their keys.
+fn registers(engine: &dyn Engine) -> Vec<(String, String)> {
+    let found = block_on(engine.list("")).expect("the registers");
+    found
+        .into_iter()
+        .map(|(key, register)| (key, register.value))
+        .collect()
+}
+
+/// The register of the only event.
+fn event_register(engine: &dyn Engine) -> EventRegister {
+    let found = block_on(engine.list("events/")).expect("the events");
+    let [(_, register)] = &found[..] else {
+        panic!("found {found:?}, expected one event");
+    };
+    serde_json::from_str(&register.value).expect("an event")
+}
+
+fn mark_of(register: &EventRegister, machine: &Machine) -> Option<Mark> {
+    let marked = register.marks.get(&machine.name.into())?;
+    (marked.round == register.round).then_some(marked.mark)
+}
+
+/// Writes these registers over those that are there.
+fn restore(engine: &dyn Engine, backup: &[(String, String)]) {
+    for (key, value) in backup {
+        let restored = async || {
+            let found = engine.read(key).await.expect("read");
+            let revision = found.map(|register| register.revision);
+            engine.swap(key, revision.as_ref(), value).await
+        };
+        wait_for("the restore", || {
+            let swap = block_on(restored()).expect("an answer");
+            (swap != Swap::Conflict).then_some(())
+        });
+    }
+}
+
+/// In the backup the first machine is ready. It prepares again, as the other one has seen.
+#[test]
+fn a_mark_that_comes_back_from_a_backup_does_not_count() {
+    let (root, _replay, url) = begin();
+    let (root, etcd) = (root.path(), EtcdServer::start());
+    let engine = etcd.engine();
+    let [mut a, mut b] =
+        [MACHINES[0], MACHINES[1]].map(|name| Machine::new(name, root, &etcd, &url));
+    for machine in [&mut a, &mut b] {
+        machine.start_daemon();
+        machine.start_watcher(root, &url);
+        wait_for_record(machine, "prepare", |record| record["outcome"] == "begun");
+    }
+    assert_eq!(is_ready(&a), "closed");
+    let backup = registers(&*engine);
+    let before = event_register(&*engine);
+    assert_eq!(mark_of(&before, &a), Some(Mark::Ready));
+
+    loses_state(&mut a);
+    a.start_watcher(root, &url);
+    wait_for("another preparation", || {
+        let records = a.records("prepare").into_iter();
+        (records
+            .filter(|record| record["outcome"] == "begun")
+            .count()
+            == 2)
+            .then_some(())
+    });
+    assert_eq!(
+        mark_of(&event_register(&*engine), &a),
+        Some(Mark::Withdrawn)
+    );
+    assert_eq!(is_ready(&b), "closed");
+    restore(&*engine, &backup);
+    // The other machine finds the older register with its next question, and begins a new round.
+    wait_for("an answer", || {
+        let is_new = event_register(&*engine).round != before.round;
+        (is_new || !approvals(&[&a, &b]).is_empty()).then_some(())
+    });
+    is_approved_once_ready(&a, &b);
+}
+
+/// The first machine is replaced when it is ready, and cannot reach the store any more: so it
+/// prepares again by its last call.
+#[test]
+fn the_mark_of_a_machine_that_was_replaced_and_is_cut_off_does_not_count() {
+    let (root, _replay, url) = begin();
+    let root = root.path();
+    std::fs::create_dir(root.join("registers")).expect("a folder");
+    // Each machine has the folder under a path of its own, which can go away as a mount can.
+    let mount = |name: &str| {
+        std::os::unix::fs::symlink(root.join("registers"), mount_of(root, name)).expect("a link");
+    };
+    let [mut a, b] = [MACHINES[0], MACHINES[1]].map(|name| {
+        mount(name);
+        let store = format!(
+            "engine = \"folder\"\nfolder.path = {:?}\nsilent_after = \"3s\"",
+            mount_of(root, name)
+        );
+        let mut machine = Machine::on_store(name, root, &store, &url);
+        machine.start_daemon();
+        machine.start_watcher(root, &url);
+        machine
+    });
+    for machine in [&a, &b] {
+        wait_for_record(machine, "prepare", |record| record["outcome"] == "begun");
+    }
+    assert_eq!(is_ready(&a), "closed");
+
+    a.daemon = None;
+    loses_state(&mut a);
+    std::fs::remove_file(a.folder.join("audit")).expect("removed");
+    std::fs::remove_file(mount_of(root, a.name)).expect("removed");
+    a.start_daemon();
+    let mut command = a.watch_and_prepare(root, &url, &a.gate());
+    a.watcher = Some(Process::start(command.args(["--last-call", "14m59s"])));
+    wait_for_record(&a, "gate", |record| record["outcome"] == "last-call");
+    wait_for_record(&a, "prepare", |record| record["outcome"] == "begun");
+    let status = || {
+        let output = wait::output(b.fleet().args(["status", "--json"])).stdout;
+        let records = String::from_utf8(output).expect("text");
+        let records = records
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a record"));
+        records.collect::<Vec<Value>>()
+    };
+    let is_silent = |record: &Value| record["machine"] == a.name && record["state"] == "silent";
+    wait_for("silence", || status().iter().any(is_silent).then_some(()));
+    assert_eq!(is_ready(&b), "closed");
+    assert_eq!(approvals(&[&a, &b]), Vec::<Value>::new());
+
+    // It withdraws the mark before others hear of it.
+    mount(a.name);
+    wait_for("a heartbeat", || {
+        (!status().iter().any(is_silent)).then_some(())
+    });
+    let engine = scheduled_events_gate::engine::folder::FolderEngine::new(&root.join("registers"));
+    assert_eq!(mark_of(&event_register(&engine), &a), Some(Mark::Withdrawn));
+    is_approved_once_ready(&a, &b);
+}
+
+fn mount_of(root: &Path, name: &str) -> std::path::PathBuf {
+    root.join(format!("{name}-registers"))
+}
+
+/// A copy of the first machine's disk starts on another computer while the first one prepares, and
+/// is ready at once. With the default heartbeat, neither finds the other one for long.
+#[test]
+fn the_mark_of_a_copy_does_not_count() {
+    let (root, _replay, url) = begin();
+    let (root, etcd) = (root.path(), EtcdServer::start());
+    let start = |folder: &Path, name, computer: &str| {
+        std::fs::create_dir_all(folder).expect("a folder");
+        let mut machine = Machine::new(name, folder, &etcd, &url);
+        let text = std::fs::read_to_string(&machine.config).expect("a configuration");
+        let text = text.replace("heartbeat = \"200ms\"\n", "");
+        std::fs::write(&machine.config, text).expect("written");
+        machine.start_daemon_with(|command| {
+            command.env("SCHEDULED_EVENTS_BOOT_ID", computer);
+        });
+        machine.start_watcher(root, &url);
+        wait_for_record(&machine, "prepare", |record| record["outcome"] == "begun");
+        machine
+    };
+    let [a, b] = [MACHINES[0], MACHINES[1]].map(|name| start(root, name, name));
+    assert_eq!(is_ready(&b), "closed");
+    let copy = start(&root.join("copy"), a.name, "another one");
+    assert_eq!(is_ready(&copy), "closed");
+    assert_eq!(approvals(&[&copy]), Vec::<Value>::new());
+    assert_eq!(
+        mark_of(&event_register(&*etcd.engine()), &a),
+        Some(Mark::Withdrawn)
+    );
+    drop(copy);
+    is_approved_once_ready(&a, &b);
+}
