@@ -1,6 +1,6 @@
 //! `tests/microsoft-rules.md`: the files and functions that it names exist, its sums are right, and where
 //! copies of Microsoft's documents are beside the repository, they contain its quotations. The tables of
-//! `tests/fleet-failures.md` and `tests/field-faults.md` name tests that exist, too.
+//! `tests/fleet-failures.md`, `tests/hub-failures.md` and `tests/field-faults.md` name tests that exist, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -82,6 +82,11 @@ fn check_page(page: &str, rows_min: usize) {
 #[test]
 fn what_covers_a_failure_of_a_fleet_exists() {
     check_page("tests/fleet-failures.md", 20);
+}
+
+#[test]
+fn what_covers_a_failure_of_the_hub_exists() {
+    check_page("tests/hub-failures.md", 27);
 }
 
 #[test]
