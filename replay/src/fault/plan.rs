@@ -241,6 +241,13 @@ impl FaultPlan {
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
     }
 
+    /// How long the whole answer takes, if that is too short for a time-out.
+    pub(crate) fn short_delay(&self) -> Duration {
+        Some(self.slow_headers + self.slow_body)
+            .filter(|span| *span < SOON)
+            .unwrap_or_default()
+    }
+
     /// Whether no client can read the answer: its connection is lost in the middle, or its body is no
     /// document.
     pub(crate) fn is_broken(&self) -> bool {

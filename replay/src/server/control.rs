@@ -155,7 +155,7 @@ impl Server {
     pub fn add_event(&self, script: EventScript) -> Result<(), ControlError> {
         let is_added = self.control(|state, now| {
             let is_added = state.timeline.add(script, now);
-            state.finish_reported &= !is_added;
+            state.finished = state.finished.filter(|_| !is_added);
             is_added
         });
         is_added.then_some(()).ok_or(ControlError::TooManyEvents)

@@ -15,8 +15,8 @@ mod sockets;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -424,6 +424,9 @@ impl ServerConfig {
     }
 }
 
+/// How long the end of a run waits for what clients have sent.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+
 impl Server {
     /// Starts listening and serving. A server of more than some fifty machines may need more than
     /// 1,024 open files, the limit that most systems set; the process's limit is then raised as far
@@ -673,6 +676,26 @@ impl Server {
     /// When the server started, from which the times of a verdict count.
     pub fn started(&self) -> Instant {
         self.service.origin()
+    }
+
+    /// Waits until what clients have sent that have ended is recorded: at most two seconds for those whose
+    /// answers are delayed.
+    #[doc(hidden)]
+    pub fn settle(&self) {
+        // Connections are accepted in their order: once this one has been served, all earlier ones
+        // were accepted.
+        for machine in &self.machines {
+            let address = reachable(machine.addr);
+            if let Ok(mut stream) = TcpStream::connect_timeout(&address, SETTLE_MAX) {
+                let _ = stream.shutdown(Shutdown::Write);
+                let _ = stream.set_read_timeout(Some(SETTLE_MAX));
+                let _ = stream.read(&mut [0]);
+            }
+        }
+        let deadline = Instant::now() + SETTLE_MAX;
+        while self.service.connections() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Whether a client waits for its first response.

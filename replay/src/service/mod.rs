@@ -31,6 +31,9 @@ pub(crate) use outside::Outside;
 /// The most requests that are kept. The oldest is dropped first.
 pub const MAX_RECORDED: usize = 10_000;
 
+/// The most bytes that the bodies of these requests have together.
+const RECORDED_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// The state that all connections of a server share.
 pub(crate) struct Service {
     /// The machines' names. A machine's number is its index here.
@@ -53,10 +56,13 @@ pub(crate) struct ServiceState {
     /// Set by the first GET that is answered with a document.
     pub(crate) clock: Option<ServiceClock>,
     requests: VecDeque<RecordedRequest>,
+    /// The sum of their bodies.
+    recorded_bytes: usize,
     observer: Option<Sender<ReplayEvent>>,
     /// Whether the observer receives findings.
     findings: bool,
-    pub(crate) finish_reported: bool,
+    /// When the scenario ended.
+    pub(crate) finished: Option<Duration>,
     stopping: bool,
     connections: usize,
 }
@@ -65,7 +71,15 @@ pub(crate) struct ServiceState {
 pub(crate) struct Lane {
     pub(crate) planner: FaultPlanner,
     pub(crate) first_request: Option<Instant>,
+    /// The approvals whose answers are delayed.
+    delayed: Vec<DelayedPost>,
     verdict: Verdict,
+}
+
+/// An approval whose answer is delayed.
+pub(crate) struct DelayedPost {
+    request: ReplayRequest,
+    arrived: Instant,
 }
 
 /// Which events of the machine a document shows, and which its version leaves out.
@@ -128,10 +142,7 @@ impl Service {
             }
             Ok(route) => {
                 let plan = self.plan(machine, route, arrived);
-                if !plan.delay.is_zero() && route.kind() == RequestKind::EventsGet {
-                    self.poll_waits(machine, arrived);
-                }
-                if self.pause(plan.delay) {
+                if self.delay(machine, route.kind(), (request, arrived), plan.delay) {
                     return ServiceAction::Stop;
                 }
                 let action = self.decide(machine, route, request, &plan, &mut events);
@@ -140,6 +151,33 @@ impl Service {
         };
         self.record(machine, kind, (request, arrived), (&plan, &action), &events);
         action
+    }
+
+    /// Delays the answer to a request, as its faults demand. Returns true if the server stops before.
+    fn delay(
+        &self,
+        machine: usize,
+        kind: RequestKind,
+        (request, arrived): (&ReplayRequest, Instant),
+        span: Duration,
+    ) -> bool {
+        if span.is_zero() {
+            return false;
+        }
+        match kind {
+            RequestKind::EventsGet => self.poll_waits(machine, arrived),
+            RequestKind::EventsPost => {
+                let request = request.clone();
+                let delayed = DelayedPost { request, arrived };
+                self.lock().lanes[machine].delayed.push(delayed);
+            }
+            _ => {}
+        }
+        let is_stopping = self.pause(span);
+        if let Some(lane) = self.lock().lanes.get_mut(machine) {
+            lane.delayed.retain(|delayed| delayed.arrived != arrived);
+        }
+        is_stopping
     }
 
     /// Waits for a time. Returns true if the server stops before.
@@ -407,32 +445,25 @@ impl Service {
         let is_poll = kind == Some(RequestKind::EventsGet);
         let mut state = self.lock();
         state.remember(machine, request, arrived, status);
-        let ids = match kind {
-            Some(RequestKind::EventsPost) => {
-                route::start_requests(&request.body).unwrap_or_default()
-            }
+        let approves = match kind {
+            Some(RequestKind::EventsPost) => state.approved_by(request),
             _ => Vec::new(),
         };
         state.report(ReplayEvent::Answered {
             machine,
             method: request.method.clone(),
             target: request.target.clone(),
-            approves: ids.clone(),
+            approves: approves.iter().map(|(id, _)| id.clone()).collect(),
             status,
             faults: plan.names.clone(),
         });
-        let approves: Vec<_> = ids
-            .into_iter()
-            .map(|id| (state.timeline.facts(&id), id))
-            .map(|(facts, id)| (id, facts))
-            .collect();
         let (origin, newest) = (state.origin, state.newest);
         state.lanes[machine].verdict.exchange(&Exchange {
             request,
             newest,
             kind,
             arrived: arrived.saturating_duration_since(origin),
-            answered: origin.elapsed(),
+            answered: origin.elapsed() + plan.short_delay(),
             status,
             location: header("Location").map(|(_, value)| value.as_str()),
             retry_after: header("Retry-After").and_then(|(_, value)| answer::retry_time(value)),
@@ -461,10 +492,25 @@ impl Service {
         let mut state = self.lock();
         state.advance();
         let mut verdict = state.lanes[machine].verdict.clone();
-        let speed = state.timeline.speed();
-        verdict.conclude(state.origin.elapsed(), speed, state.is_over());
-        verdict.has_outside = state.outside.is_some();
+        let now = state.origin.elapsed();
+        // Approvals whose answers a fault delays were sent all the same.
+        for waiting in &state.lanes[machine].delayed {
+            let approves = state.approved_by(&waiting.request);
+            verdict.exchange(&Exchange {
+                arrived: waiting.arrived.saturating_duration_since(state.origin),
+                is_slow: true,
+                approves: &approves,
+                ..Exchange::unanswered(&waiting.request, now, state.newest)
+            });
+        }
+        verdict.conclude(now, state.timeline.speed(), state.finished);
+        verdict.has_outside = state.outside.as_ref().is_some_and(Outside::may_be_used);
         verdict
+    }
+
+    /// The number of open connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.lock().connections
     }
 
     /// Whether a client waits for its first response.
@@ -496,8 +542,8 @@ impl Service {
     pub(crate) fn client_ended(&self, machine: usize) {
         let mut state = self.lock();
         state.advance();
-        let (now, is_over) = (state.origin.elapsed(), state.is_over());
-        state.lanes[machine].verdict.client_ended(now, is_over);
+        let (now, over) = (state.origin.elapsed(), state.finished);
+        state.lanes[machine].verdict.client_ended(now, over);
     }
 
     pub(crate) fn client_exited(&self, machine: usize, exit: ClientExit) {
@@ -531,6 +577,7 @@ impl ServiceState {
         let lane = |name: &String| Lane {
             planner: FaultPlanner::new(Arc::clone(&faults)),
             first_request: None,
+            delayed: Vec::new(),
             verdict: Verdict::new(name.clone(), machines.contains(&name.to_ascii_lowercase())),
         };
         Self {
@@ -541,9 +588,10 @@ impl ServiceState {
             origin: Instant::now(),
             clock: None,
             requests: VecDeque::new(),
+            recorded_bytes: 0,
             observer,
             findings,
-            finish_reported: false,
+            finished: None,
             stopping: false,
             connections: 0,
         }
@@ -598,8 +646,12 @@ impl ServiceState {
         arrived: Instant,
         status: Option<u16>,
     ) {
-        if self.requests.len() >= MAX_RECORDED {
-            self.requests.pop_front();
+        self.recorded_bytes += request.body.len();
+        while self.requests.len() >= MAX_RECORDED || self.recorded_bytes > RECORDED_BYTES_MAX {
+            let Some(dropped) = self.requests.pop_front() else {
+                break;
+            };
+            self.recorded_bytes -= dropped.body.len();
         }
         self.requests.push_back(RecordedRequest {
             machine,
@@ -641,8 +693,8 @@ impl ServiceState {
                 self.report(lost);
             }
         }
-        if self.timeline.finished() && !self.finish_reported {
-            self.finish_reported = true;
+        if self.timeline.finished() && self.finished.is_none() {
+            self.finished = Some(self.origin.elapsed());
             if let Some(outside) = &mut self.outside {
                 outside.finish();
             }
@@ -650,8 +702,11 @@ impl ServiceState {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.clock.is_some() && self.timeline.finished()
+    /// The events that a request approves, with their known members.
+    fn approved_by(&self, request: &ReplayRequest) -> Vec<(String, Option<Arc<EventFacts>>)> {
+        let ids = route::start_requests(&request.body).unwrap_or_default();
+        let facts = ids.into_iter().map(|id| (self.timeline.facts(&id), id));
+        facts.map(|(facts, id)| (id, facts)).collect()
     }
 
     /// Reports the findings since the last call.

@@ -33,6 +33,11 @@ impl Outside {
         }
     }
 
+    /// Whether a client may have used it: it was asked, or fills a queue.
+    pub(super) fn may_be_used(&self) -> bool {
+        self.first_request.is_some() || self.fills_queue()
+    }
+
     /// The same, from the beginning.
     pub(super) fn again(self, faults: &[Fault]) -> Self {
         Self {

@@ -227,9 +227,10 @@ impl Timeline {
             .map(|event| event.facts.clone())
     }
 
-    /// The names of the machines that the events have, in lower case.
+    /// The names of the machines that the events have, other than advice, in lower case.
     pub(crate) fn machines(&self) -> HashSet<String> {
-        let names = self.events.iter().flat_map(|event| &event.facts.resources);
+        let events = self.events.iter().filter(|event| !event.facts.is_advice());
+        let names = events.flat_map(|event| &event.facts.resources);
         names.map(|name| name.to_ascii_lowercase()).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The machine's events, and how the client approves them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::exchange::Exchange;
@@ -93,7 +94,7 @@ pub(crate) struct OwnEvents {
     approves: bool,
     /// Whether an event of another machine was announced.
     pub(super) has_other: bool,
-    /// Whether the scenario has an event of the machine from its beginning on.
+    /// Whether the scenario has an event of the machine from its beginning on, other than advice.
     is_named: bool,
     /// Whether a document showed the client an event of the machine, and of any machine.
     has_seen_own: bool,
@@ -127,8 +128,14 @@ struct ClientKnowledge {
     unpolled: Option<Duration>,
     /// Whether a failed approval was not repeated before there was no time left.
     is_unrepeated: bool,
+    /// Whether an approval of it was answered in time with a 200, and whether there was any.
+    was_accepted: bool,
+    is_tried: bool,
     /// When an approval failed that the client must repeat, and its answer.
     failed: Option<(Duration, String)>,
+    /// Whether a document forbade the client to repeat it, and whether it did not although it had to.
+    may_not_repeat: bool,
+    gave_up: bool,
 }
 
 impl OwnEvents {
@@ -142,7 +149,7 @@ impl OwnEvents {
     /// Whether a document showed the client what it has to deal with: an event of its machine, or of
     /// any if there is none of it.
     pub(super) fn were_seen(&self) -> bool {
-        let has_own = self.is_named || !self.times.is_empty();
+        let has_own = self.is_named || self.known.iter().any(|known| !known.is_advice);
         self.has_seen_own || !has_own && self.has_seen_any
     }
 
@@ -165,9 +172,9 @@ impl OwnEvents {
             .iter()
             .zip(&self.known)
             .filter(move |(times, known)| {
-                known.was_shown
-                    && !known.is_advice
-                    && !(known.is_approved && removes(&times.event_type))
+                // A client that was answered with a 200 cannot know of a fault.
+                let is_approved = known.is_approved || times.approved.is_some();
+                known.was_shown && !known.is_advice && !(is_approved && removes(&times.event_type))
             })
     }
 
@@ -177,6 +184,7 @@ impl OwnEvents {
         event: &DocumentEvent,
         not_before: Option<Duration>,
         at: Duration,
+        gap_max: Duration,
         findings: &mut Findings,
     ) {
         if kind == TransitionKind::Appeared {
@@ -200,7 +208,7 @@ impl OwnEvents {
         if times.is_waiting()
             && !matches!(kind, TransitionKind::Approved | TransitionKind::Rescheduled)
         {
-            check_waiting(times, known, at, findings);
+            check_waiting(times, known, at, gap_max, findings);
         }
         match kind {
             TransitionKind::Approved => known.is_approved = true,
@@ -241,10 +249,12 @@ impl OwnEvents {
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
             self.has_seen_any |= exchange.shows_any;
-            self.has_seen_own |= !exchange.shown.is_empty();
+            self.has_seen_own |= exchange.shown.iter().any(|(facts, _)| !facts.is_advice());
             for (times, known) in self.times.iter().zip(&mut self.known) {
                 known.is_shown = false;
-                if times.ended.is_some() {
+                // A version that has no such event says nothing about it.
+                let is_of = |facts: &Arc<EventFacts>| facts.event_id == times.event_id;
+                if !exchange.hidden.iter().any(is_of) {
                     known.seen_gone.get_or_insert(exchange.answered);
                 }
             }
@@ -267,6 +277,7 @@ impl OwnEvents {
                     findings.check(Rule::ApprovedOther);
                 }
                 known.was_unreadable |= !is_approvable;
+                known.may_not_repeat |= !is_approvable;
                 times.seen.get_or_insert(exchange.answered);
                 if shown.is_some_and(|event| event.status == ShownStatus::Other) {
                     findings.check(Rule::ApprovedStarted);
@@ -287,9 +298,15 @@ impl OwnEvents {
             }
         }
         if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
-            // What a document lacked is another event for the client when it is shown again.
-            let lacked = self.known.iter_mut().filter(|known| !known.is_shown);
-            lacked.for_each(|known| known.accepted = None);
+            // What a document lacked is over for the client, and another event when it is shown again.
+            let lacked = self
+                .known
+                .iter_mut()
+                .filter(|known| known.seen_gone.is_some());
+            lacked.for_each(|known| {
+                known.accepted = None;
+                known.may_not_repeat = true;
+            });
         }
         self.approves |= exchange.is_approval();
         if exchange.kind == Some(RequestKind::EventsPost) {
@@ -399,20 +416,23 @@ impl OwnEvents {
         if known.failed.is_some() {
             findings.check(Rule::GaveUp);
         }
+        known.is_tried = true;
         known.failed = is_to_be_repeated(exchange).then(|| (exchange.answered, exchange.answer()));
+        known.may_not_repeat = false;
         if exchange.status == Some(200) {
             times.approved.get_or_insert(at);
             if exchange.is_intact {
                 known.accepted.get_or_insert(exchange.answered);
+                known.was_accepted = true;
             }
         }
     }
 
     /// Adds the findings from the silence until now.
-    pub(crate) fn conclude(&mut self, now: Duration, findings: &mut Findings) {
+    pub(crate) fn conclude(&mut self, now: Duration, gap_max: Duration, findings: &mut Findings) {
         for (times, known) in self.times.iter().zip(&mut self.known) {
             if times.is_waiting() {
-                check_waiting(times, known, now, findings);
+                check_waiting(times, known, now, gap_max, findings);
             }
             if known.is_unrepeated {
                 findings.uncheck(Rule::GaveUp);
@@ -425,7 +445,8 @@ impl OwnEvents {
                 continue;
             }
             findings.check(Rule::NotApproved);
-            if !known.is_approved && times.approved.is_none() {
+            let was_tried = known.is_tried && !known.gave_up;
+            if !known.is_approved && times.approved.is_none() && !was_tried {
                 let (id, kind) = (times.event_id.as_str(), &times.event_type);
                 let message =
                     format!("found no approval of the {kind}, which it was shown as Scheduled");
@@ -511,18 +532,19 @@ impl OwnEvents {
                     own,
                 )
             }
-            Rule::ApprovedAgain if self.times.iter().any(|times| times.approved.is_some()) => (
+            Rule::ApprovedAgain if has_any(|known| known.was_accepted) => (
                 "no document showed it an event as Scheduled after its approval".into(),
                 true,
             ),
-            Rule::ApprovedAgain => ("no approval of it was accepted".into(), own),
+            Rule::ApprovedAgain => ("no approval of it was soon answered with a 200".into(), own),
             Rule::ApprovedAdvice => ("no document showed it advice".into(), false),
             _ if self.approves && self.has_unseen() => (
                 "an event of its machine was not shown to it as Scheduled".into(),
                 true,
             ),
             _ if self.approves => (
-                "no event that it was shown as Scheduled has started".into(),
+                "no event has started of which each document showed it that it may be approved"
+                    .into(),
                 true,
             ),
             _ => ("it approved nothing".into(), own),
@@ -536,11 +558,13 @@ impl OwnEvents {
     }
 }
 
-/// Checks how the client treated an event while it was waiting, until `at`.
+/// Checks how the client treated an event while it was waiting, until `at`. `gap_max`: the longest time
+/// without a poll that is no finding.
 fn check_waiting(
     times: &EventTimes,
     known: &mut ClientKnowledge,
     at: Duration,
+    gap_max: Duration,
     findings: &mut Findings,
 ) {
     let waited = at.saturating_sub(times.announced);
@@ -549,7 +573,7 @@ fn check_waiting(
         Some(format!(
             "found only polls with versions that do not show the {kind}"
         ))
-    } else if !known.polled && waited > POLL_GAP_MAX {
+    } else if !known.polled && waited > gap_max {
         Some(format!(
             "found no poll in the {} for which the {kind} was Scheduled",
             seconds(waited)
@@ -557,7 +581,7 @@ fn check_waiting(
     } else {
         None
     };
-    if known.polled || waited > POLL_GAP_MAX {
+    if known.polled || waited > gap_max {
         findings.check(Rule::MissedEvent);
     } else {
         known.unpolled = Some(waited);
@@ -569,9 +593,10 @@ fn check_waiting(
         return;
     };
     let silence = at.saturating_sub(since);
-    if silence <= POLL_GAP_MAX {
+    if silence <= POLL_GAP_MAX || known.may_not_repeat {
         known.is_unrepeated = true;
     } else {
+        known.gave_up = true;
         let message = format!(
             "found no further approval of the {kind} for {} after {answer}",
             seconds(silence)

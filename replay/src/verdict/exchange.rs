@@ -13,9 +13,10 @@ use crate::timeline::document::EventFacts;
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
 
 /// Header fields that only a proxy adds.
-const PROXY_FIELDS: [&str; 7] = [
+const PROXY_FIELDS: [&str; 8] = [
     "X-Forwarded-For",
     "X-Forwarded-Host",
+    "X-Forwarded-Proto",
     "X-Real-IP",
     "Forwarded",
     "Via",
@@ -61,6 +62,38 @@ pub(crate) struct Exchange<'a> {
     pub(crate) hidden: &'a [Arc<EventFacts>],
     /// For each event that the request approves, its known members.
     pub(crate) approves: &'a [(String, Option<Arc<EventFacts>>)],
+}
+
+impl<'a> Exchange<'a> {
+    /// An approval that has no answer yet.
+    pub(crate) fn unanswered(
+        request: &'a ReplayRequest,
+        now: Duration,
+        newest: ApiVersion,
+    ) -> Self {
+        Self {
+            request,
+            newest,
+            kind: Some(RequestKind::EventsPost),
+            arrived: now,
+            answered: now,
+            status: None,
+            location: None,
+            retry_after: None,
+            faults: &[],
+            is_intact: false,
+            is_broken: false,
+            is_slow: false,
+            refusal: None,
+            document: None,
+            is_altered: false,
+            shown: &[],
+            shows_any: false,
+            shows_other: false,
+            hidden: &[],
+            approves: &[],
+        }
+    }
 }
 
 impl Exchange<'_> {

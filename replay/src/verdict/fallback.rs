@@ -24,6 +24,11 @@ pub(crate) struct Fallback {
 
 impl Fallback {
     pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        // With these it may ask for the same version again, later.
+        let is_temporary = matches!(exchange.status, None | Some(401 | 403 | 408 | 429 | 500..));
+        if is_temporary && exchange.refused_version().is_some() {
+            return;
+        }
         let Some(version) = exchange.refused_version() else {
             if exchange.is_poll() {
                 if self.refused.is_some() {

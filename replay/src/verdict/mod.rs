@@ -90,7 +90,7 @@ pub struct Verdict {
     fallback: Fallback,
     events: OwnEvents,
     exit: Option<ClientExit>,
-    /// Whether there is a control plane: a client of it alone asks no machine's service.
+    /// Whether a client may have used the control plane: one of it alone asks no machine's service.
     pub(crate) has_outside: bool,
     /// The time and the speed at which the findings were concluded.
     now: Duration,
@@ -222,11 +222,12 @@ impl Verdict {
         }
     }
 
-    /// Whether the run has tested the client. A client of the control plane alone need not be.
-    pub(crate) fn tested(&self) -> Outcome {
+    /// Whether the run has tested the client: not if it was not, and not checked if a client of the control
+    /// plane alone need not be.
+    pub fn tested(&self) -> Outcome {
         match self.untested() {
             None => Outcome::Passed,
-            Some(_) if self.has_outside => Outcome::NotChecked,
+            Some(Untested::NeverPolled) if self.has_outside => Outcome::NotChecked,
             Some(_) => Outcome::Failed,
         }
     }
@@ -319,7 +320,9 @@ impl Verdict {
         let gap_max = self.polls.gap_max();
         let fixed = |reason: &str| (reason.to_owned(), false);
         match rule {
-            Rule::Url | Rule::Route | Rule::UserAgent => fixed("it sent no request"),
+            Rule::Url | Rule::Route | Rule::UserAgent => {
+                fixed("it sent no request that could be read")
+            }
             Rule::Header if self.findings.is_checked(Rule::Version) => fixed(
                 "it asked only in the version of the preview, which does not require the header",
             ),
@@ -334,8 +337,8 @@ impl Verdict {
             Rule::Fallback if self.fallback.is_refused() => {
                 fixed("its version was refused, and the run ended before its next poll")
             }
-            Rule::Fallback => fixed("it asked for no version that the service refuses"),
-            Rule::FirstRequest => fixed("the first response was not delayed"),
+            Rule::Fallback => fixed("it asked for no version that only newer services have"),
+            Rule::FirstRequest => fixed("the answer to its first poll began within two seconds"),
             _ if self.polls.times().count == 0 => fixed("it never polled"),
             Rule::PollGap => {
                 let observed = polls::seconds(self.polls.observed());
@@ -346,14 +349,14 @@ impl Verdict {
                 )
             }
             Rule::BackOff => fixed(
-                "no poll followed three in a row with an error status or without a readable answer",
+                "no poll followed three in a row from which a client backs off: without a readable answer, or with 401, 403, 404, 408, 410, 429 or 5xx",
             ),
             Rule::GaveUp if self.polls.has_failed() => (
                 "its last poll failed, and the run ended before the next one".to_owned(),
                 true,
             ),
             Rule::GaveUp if self.events.has_unrepeated() => (
-                "its approval failed, and neither its event nor the run left time to repeat it"
+                "its approval failed, and for 15 s after that the event was not open, or not to be approved"
                     .to_owned(),
                 true,
             ),
@@ -361,6 +364,9 @@ impl Verdict {
             Rule::StopsPolling if self.events.shown_since().is_some() => {
                 let silence = polls::seconds(self.polls.silence(self.now));
                 let needed = polls::seconds(gap_max);
+                if self.findings.count(Rule::GaveUp) > 0 {
+                    return fixed("its silence at the end is a finding of gave-up");
+                }
                 (
                     format!(
                         "the run ended {silence} after its last poll; it may poll again within {needed}"
@@ -416,9 +422,11 @@ impl Verdict {
         if names(&event.facts.resources, &self.machine) {
             let not_before = event.not_before.map(|offset| start + offset);
             self.polls
-                .note_silence(start + *at, self.events.shown_since(), false, false);
+                .note_silence(start + *at, self.events.shown_since(), None, false);
+            let gap_max = self.polls.gap_max();
+            let at = start + *at;
             self.events
-                .transition(*kind, event, not_before, start + *at, &mut self.findings);
+                .transition(*kind, event, not_before, at, gap_max, &mut self.findings);
         } else {
             self.events.has_other = true;
         }
@@ -430,10 +438,10 @@ impl Verdict {
     }
 
     /// Notes that the client has ended.
-    pub(crate) fn client_ended(&mut self, now: Duration, is_over: bool) {
+    pub(crate) fn client_ended(&mut self, now: Duration, over: Option<Duration>) {
         self.fallback.client_ended();
         self.polls
-            .note_silence(now, self.events.shown_since(), is_over, true);
+            .note_silence(now, self.events.shown_since(), over, true);
     }
 
     /// Whether the client waits for its first response.
@@ -446,14 +454,15 @@ impl Verdict {
         self.polls.waits(at);
     }
 
-    /// Adds the findings from the silence until now. `is_over`: the scenario has ended.
-    pub(crate) fn conclude(&mut self, now: Duration, speed: f64, is_over: bool) {
+    /// Adds the findings from the silence until now. `over`: when the scenario ended.
+    pub(crate) fn conclude(&mut self, now: Duration, speed: f64, over: Option<Duration>) {
         (self.now, self.speed) = (now, speed);
         self.polls
-            .note_silence(now, self.events.shown_since(), is_over, false);
+            .note_silence(now, self.events.shown_since(), over, false);
         self.polls.conclude(&mut self.findings);
         self.fallback.conclude(now, &mut self.findings);
-        self.events.conclude(now, &mut self.findings);
+        let gap_max = self.polls.gap_max();
+        self.events.conclude(now, gap_max, &mut self.findings);
     }
 
     /// The findings since the last call.

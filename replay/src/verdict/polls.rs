@@ -16,6 +16,9 @@ pub const POLL_GAP_MAX: Duration = Duration::from_secs(15);
 /// The tolerance for a gap: a client that sleeps for 15 seconds wakes up a little later.
 const GAP_RESERVE: Duration = Duration::from_millis(500);
 
+/// Up to this time a client may do what a `Retry-After` asks for: the shortest notice.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
 /// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes,
 /// and a reserve.
 const FIRST_RESPONSE_MAX: Duration = Duration::from_secs(130);
@@ -97,6 +100,8 @@ struct Poll {
     /// If the failure is one after which a client backs off: the time to the next poll that is long
     /// enough.
     back_off: Option<Duration>,
+    /// For how long the answer asks not to be asked again.
+    asked: Duration,
     /// Whether the client may have waited for the answer, or for its end.
     is_slow: bool,
 }
@@ -211,6 +216,7 @@ impl Polls {
                 let asked = exchange.retry_after.unwrap_or(BACK_OFF_ENOUGH);
                 asked.min(BACK_OFF_ENOUGH)
             }),
+            asked: exchange.retry_after.unwrap_or_default(),
             is_slow: exchange.is_slow,
         });
     }
@@ -269,38 +275,45 @@ impl Polls {
 
     /// The longest time without a poll that is no finding.
     pub(crate) fn gap_max(&self) -> Duration {
-        let is_slow = self.last.as_ref().is_some_and(|last| last.is_slow);
-        POLL_GAP_MAX
-            + if self.documents == 0 && is_slow {
-                FIRST_RESPONSE_MAX
-            } else {
-                GAP_RESERVE
-            }
+        let last = self.last.as_ref();
+        let is_slow = self.is_waiting() || last.is_some_and(|last| last.is_slow);
+        let asked = last.map_or(Duration::ZERO, |last| last.asked.min(RETRY_AFTER_MAX));
+        if self.documents == 0 && is_slow {
+            POLL_GAP_MAX + FIRST_RESPONSE_MAX
+        } else {
+            POLL_GAP_MAX.max(asked) + GAP_RESERVE
+        }
     }
 
     /// Notes the finding from the silence since the last poll, until the next one. `shown_since`:
-    /// since when an event of the machine is announced that the last document showed.
+    /// since when an event of the machine is announced that the last document showed. `over`: when the
+    /// scenario ended.
     pub(crate) fn note_silence(
         &mut self,
         now: Duration,
         shown_since: Option<Duration>,
-        is_over: bool,
+        over: Option<Duration>,
         has_ended: bool,
     ) {
         self.has_ended |= has_ended;
         let Some(last) = self.last.as_ref().filter(|_| self.silence.is_none()) else {
             return;
         };
-        let gap = now.saturating_sub(last.answered);
+        let silent_for = |until: Duration| until.saturating_sub(last.answered);
+        let gap = silent_for(now);
         let silence = if has_ended {
             "it ended".to_owned()
         } else {
             format!("found no poll for {}", seconds(gap))
         };
-        let is_silent = has_ended || gap > self.gap_max();
+        // Once the scenario is over, nothing is left to poll for.
+        let was_silent = silent_for(over.map_or(now, |over| over.min(now))) > self.gap_max();
+        let gives_up = match (over, shown_since) {
+            (Some(_), None) => was_silent,
+            _ => has_ended || gap > self.gap_max(),
+        };
         self.silence = match &last.failure {
-            // A client whose event is over has nothing to repeat.
-            Some(failure) if is_silent && (!is_over || shown_since.is_some()) => {
+            Some(failure) if gives_up => {
                 Some((now, Rule::GaveUp, format!("{silence} after {failure}")))
             }
             _ if shown_since.is_some_and(|since| {
@@ -312,7 +325,7 @@ impl Polls {
                 Some((now, Rule::StopsPolling, message))
             }
             // It may end by itself, but not be silent: the next event may come at any time.
-            _ if is_silent && !is_over && !self.has_ended => Some((now, Rule::PollGap, silence)),
+            _ if was_silent && !self.has_ended => Some((now, Rule::PollGap, silence)),
             _ => None,
         };
     }

@@ -114,8 +114,13 @@ impl Client {
 
     /// The rules for which there are findings, and those that were checked without any.
     fn concluded(&self, now: f64) -> Verdict {
+        self.concluded_after(now, None)
+    }
+
+    /// The same, if the scenario ended at a time.
+    fn concluded_after(&self, now: f64, over: Option<f64>) -> Verdict {
         let mut verdict = self.verdict.clone();
-        verdict.conclude(seconds(now), 1.0, false);
+        verdict.conclude(seconds(now), 1.0, over.map(seconds));
         verdict
     }
 }
@@ -225,7 +230,7 @@ fn why_back_off_was_not_checked_is_true() {
         .expect("a reason");
     assert_eq!(
         reason,
-        "no poll followed three in a row with an error status or without a readable answer"
+        "no poll followed three in a row from which a client backs off: without a readable answer, or with 401, 403, 404, 408, 410, 429 or 5xx"
     );
 }
 
@@ -386,5 +391,118 @@ fn the_time_of_polling_ends_with_the_last_poll() {
     assert_eq!(
         reason.as_deref(),
         Some("it polled for 3.0 s; a gap is longer than 15.5 s")
+    );
+}
+
+#[test]
+fn a_client_that_hangs_while_the_scenario_goes_on_is_found_after_its_end() {
+    let outcome = |over: f64| {
+        let mut client = Client::new();
+        client.event(0.0, TransitionKind::Appeared);
+        client.poll(0.5, 200);
+        client.event(2.0, TransitionKind::Cancelled);
+        client.poll(2.5, 200);
+        // Another machine's event goes on.
+        client
+            .concluded_after(100.0, Some(over))
+            .outcome(Rule::PollGap)
+    };
+    assert_eq!(outcome(50.0), Outcome::Failed);
+    assert_eq!(outcome(10.0), Outcome::NotChecked);
+}
+
+#[test]
+fn a_client_that_hangs_after_a_failure_while_the_scenario_goes_on_gave_up() {
+    let outcome = |over: f64| {
+        let mut client = Client::new();
+        client.poll(0.5, 200);
+        client.poll(1.5, 503);
+        client
+            .concluded_after(100.0, Some(over))
+            .outcome(Rule::GaveUp)
+    };
+    assert_eq!(outcome(50.0), Outcome::Failed);
+    assert_eq!(outcome(10.0), Outcome::NotChecked);
+}
+
+#[test]
+fn approving_what_the_last_document_lacked_is_a_finding() {
+    let outcome = |is_shown: bool| {
+        let mut client = Client::new();
+        client.event(0.0, TransitionKind::Appeared);
+        client.poll(0.5, 200);
+        let shown = client.shown.clone();
+        client.shown.clear();
+        client.poll(1.5, 200);
+        if is_shown {
+            client.shown = shown;
+            client.poll(2.0, 200);
+        }
+        client.approve(2.5, 200);
+        client.concluded(3.0).outcome(Rule::StartRequests)
+    };
+    assert_eq!(outcome(false), Outcome::Failed);
+    assert_eq!(outcome(true), Outcome::Passed);
+}
+
+#[test]
+fn an_approval_that_failed_is_not_repeated_for_what_a_document_lacked() {
+    let outcome = |is_shown: bool| {
+        let mut client = Client::new();
+        client.event(0.0, TransitionKind::Appeared);
+        client.poll(0.5, 200);
+        client.approve(1.0, 503);
+        if !is_shown {
+            client.shown.clear();
+        }
+        for second in 2..30 {
+            client.poll(f64::from(second), 200);
+        }
+        client.concluded(30.0).outcome(Rule::GaveUp)
+    };
+    assert_eq!(outcome(true), Outcome::Failed);
+    assert_eq!(outcome(false), Outcome::NotChecked);
+}
+
+#[test]
+fn a_client_that_waits_for_its_first_answer_misses_no_event() {
+    let outcome = |is_slow: bool| {
+        let mut client = Client::new();
+        client.is_slow = is_slow;
+        client.poll(0.0, 503);
+        client.event(1.0, TransitionKind::Appeared);
+        client.concluded(30.0).outcome(Rule::MissedEvent)
+    };
+    assert_eq!(outcome(false), Outcome::Failed);
+    assert_eq!(outcome(true), Outcome::NotChecked);
+}
+
+#[test]
+fn a_client_may_wait_as_long_as_retry_after_asks_but_not_beyond_the_shortest_notice() {
+    let gap = |asked: u64, gap: f64| {
+        let mut client = Client::new();
+        client.poll(0.0, 200);
+        client.retry_after = Some(Duration::from_secs(asked));
+        client.poll(1.0, 429);
+        client.retry_after = None;
+        client.poll(1.0 + gap, 200);
+        client.concluded(2.0 + gap).outcome(Rule::PollGap)
+    };
+    assert_eq!(gap(20, 20.0), Outcome::Passed);
+    assert_eq!(gap(20, 25.0), Outcome::Failed);
+    assert_eq!(gap(3600, 40.0), Outcome::Failed);
+}
+
+#[test]
+fn an_approval_that_a_fault_refused_was_made_all_the_same() {
+    let mut client = Client::new();
+    client.event(0.0, TransitionKind::Appeared);
+    client.poll(0.5, 200);
+    client.approve(1.0, 400);
+    client.event(2.0, TransitionKind::Started);
+    client.poll(2.5, 200);
+    assert_eq!(
+        client.concluded(3.0).outcome(Rule::NotApproved),
+        Outcome::Passed
     );
 }

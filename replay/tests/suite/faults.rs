@@ -2,6 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use scheduled_events_replay::verdict::{Outcome, Rule};
 use serde_json::json;
 
 use super::*;
@@ -531,4 +532,61 @@ fn events_may_be_hidden_for_the_first_minutes() {
     document(&server);
     std::thread::sleep(Duration::from_millis(1));
     assert_eq!(events(&document(&server)).len(), 1);
+}
+
+#[test]
+fn an_approval_is_judged_although_its_answer_is_delayed_beyond_the_end() {
+    let neighbours = STEADY.replace("event_type", "resources = [\"{peer:1}\"]\nevent_type");
+    let scenario = Scenario::parse(&neighbours).expect("valid");
+    let fault = "post.first-call-delay:60".parse().expect("a fault");
+    let server = start(ServerConfig::new(scenario).fault(fault));
+    let id = event_id(&document(&server), 0);
+    let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
+    let request = head(
+        "POST",
+        EVENTS,
+        &format!("Content-Length: {}\r\n", body.len()),
+    ) + &body;
+    let mut stream = connect(server.addr());
+    stream.write_all(request.as_bytes()).expect("send");
+    eventually::eventually("the finding", || {
+        let failed = server.verdict(0).outcome(Rule::ApprovedOther) == Outcome::Failed;
+        failed.then_some(())
+    });
+}
+
+#[test]
+fn a_version_that_is_refused_for_a_moment_may_be_asked_for_again() {
+    for (fault, expected) in [
+        ("unknown-version:503", Outcome::NotChecked),
+        ("unknown-version:404", Outcome::Failed),
+    ] {
+        let server = faulty(&[fault]);
+        for _ in 0..4 {
+            get(&server, ADVICE_EVENTS);
+        }
+        assert_eq!(
+            server.verdict(0).outcome(Rule::Fallback),
+            expected,
+            "{fault}"
+        );
+    }
+}
+
+#[test]
+fn the_bodies_of_many_requests_are_not_kept() {
+    let server = start(steady());
+    let body = " ".repeat(200 * 1024);
+    for _ in 0..400 {
+        assert_eq!(post(&server, &body).status, 400);
+    }
+    let kept: usize = server
+        .requests()
+        .iter()
+        .map(|request| request.body.len())
+        .sum();
+    assert!(
+        kept <= 32 * 1024 * 1024 && kept > 30 * 1024 * 1024,
+        "{kept}"
+    );
 }

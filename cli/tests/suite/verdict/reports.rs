@@ -166,33 +166,38 @@ fn a_client_that_tested_nothing_has_a_warning_and_fails() {
     );
     let text = stderr(&["--machines", "2"], &["true"], 1);
     assert!(text.ends_with(&error("2 of 2 clients")), "{text}");
-    // A client of the control plane asks no machine's service.
-    assert!(stderr(&["--control-plane"], &["true"], 0).contains(never));
+    // A client of the control plane asks no machine's service, but the control plane.
+    let text = stderr(&["--control-plane"], &["true"], 1);
+    assert!(text.ends_with(&error("1 of 1 client")), "{text}");
+    assert!(stderr(&["--control-plane"], &["python3", "-c", ASK_GRAPH], 0).contains(never));
 }
+
+/// A client of the control plane.
+const ASK_GRAPH: &str = r#"
+import os, urllib.request
+url = os.environ["SCHEDULED_EVENTS_CONTROL_PLANE"] + "/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01"
+fields = {"Authorization": "Bearer x", "Content-Type": "application/json"}
+urllib.request.urlopen(urllib.request.Request(url, b'{"query": "maintenanceresources"}', fields)).read()
+"#;
 
 #[test]
 fn a_junit_file_has_a_failed_test_if_nothing_was_tested() {
     let folder = Folder::new();
     let report = folder.path("report.xml");
-    let tested = |options: &[&str], code| {
-        let all = [
-            &["replay", "preempt", "--report", &report],
-            options,
-            &["--", "true"],
-        ]
-        .concat();
+    let tested = |options: &[&str], client: &[&str], code| {
+        let all = [&["replay", "preempt", "--report", &report], options, client].concat();
         run(&all).with_code(code);
         fs::read_to_string(&report).expect("a report")
     };
     let message = "message=\"it never polled, so nothing was tested\"";
-    let text = tested(&[], 1);
+    let text = tested(&[], &["--", "true"], 1);
     assert!(
         text.contains(" failures=\"1\" errors=\"0\"")
             && text.contains(&format!("<failure {message}")),
         "{text}"
     );
     // A client of the control plane alone asks no machine's service.
-    let text = tested(&["--control-plane"], 0);
+    let text = tested(&["--control-plane"], &["--", "python3", "-c", ASK_GRAPH], 0);
     assert!(
         text.contains(" failures=\"0\" errors=\"0\"")
             && text.contains(&format!("<skipped {message}")),
