@@ -356,7 +356,7 @@ impl Verdict {
                 true,
             ),
             Rule::GaveUp if self.events.has_unrepeated() => (
-                "its approval failed, and for 15 s after that the event was not open, or not to be approved"
+                "its approval failed, and the event was not open and approvable for 15 s after that"
                     .to_owned(),
                 true,
             ),
