@@ -341,8 +341,9 @@ class Session:
         there.
         """
     def on_failure(self, cause: _CauseWord | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
-        """Note that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``,
-        or an exception. Returns a PollFailed, an Approval, or None.
+        """Note that the request failed, and return a PollFailed, an Approval, or None.
+
+        ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or an exception.
         """
     def on_notification(self, notification: Notification, now: _Moment | None = None) -> _NotificationOutcome:
         """Apply a notification, if the source has them; then call next().
@@ -412,18 +413,21 @@ class Session:
         """The events that are followed, this machine's own first if there are too many: a tuple of EventRecord."""
     @property
     def repeat_version(self) -> str:
-        """The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds
-        and then every 10: the one that every service knows.
+        """The version of the API that every service knows, for requests beside a Get without an answer.
+
+        They are sent after 5 seconds and then every 10.
         """
     @property
     def advice_unseen_since(self) -> datetime | None:
-        """Since when the version of the API that has advice brings no documents, several times in a row, while the
-        other one does.
+        """Since when the version of the API that has advice brings no documents, while the other one does.
+
+        That was so for several polls in a row.
         """
     @property
     def out_of_service_since(self) -> datetime | None:
-        """Since when this machine is out of service, which it is from the first preparation until it has recovered: an
-        aware datetime in UTC. None if it is in service.
+        """Since when this machine is out of service: an aware datetime in UTC, or None if it is in service.
+
+        It is out of service from the first preparation until it has recovered.
         """
     @property
     def awaits_answer(self) -> bool:
@@ -577,7 +581,10 @@ class Replay:
     def clear_faults(self, machine: str | None = None) -> None:
         """Remove the faults of a machine; without ``machine`` those of every machine."""
     def requests(self) -> list[dict[str, Any]]:
-        """Return the requests so far, oldest first: dictionaries of machine, method, target, headers, body and status."""
+        """Return the requests so far, oldest first.
+
+        Each is a dictionary of machine, method, target, headers, body and status.
+        """
     def finish(self) -> Verdict:
         """End the test, and return which rules of the wire contract the clients kept: they send no more requests.
 
@@ -601,13 +608,16 @@ class Verdict:
         """Whether the client of every machine was shown its events, and broke no rule that a client must keep."""
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of
-        Finding.
+        """The findings, oldest first for each machine: a tuple of Finding.
+
+        Those of rules that a client should keep are included.
         """
     @property
     def rules(self) -> dict[str, _Outcome]:
-        """The outcome of each rule by its id, the worst one of all machines: ``passed``, ``broken``, ``warned`` or
-        ``not-checked``."""
+        """The outcome of each rule by its id, the worst one of all machines.
+
+        It is ``passed``, ``broken``, ``warned`` or ``not-checked``.
+        """
     @property
     def reasons(self) -> dict[str, str]:
         """Why each rule that is ``not-checked`` was not, by its id, of the first machine."""

@@ -178,7 +178,9 @@ impl PyReplay {
         Ok(())
     }
 
-    /// Return the requests so far, oldest first: dictionaries of machine, method, target, headers, body and status.
+    /// Return the requests so far, oldest first.
+    ///
+    /// Each is a dictionary of machine, method, target, headers, body and status.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let requests = self.with_server(Server::requests)?;
         let requests = requests.into_iter().map(|request| {

@@ -94,15 +94,17 @@ impl PyVerdict {
         self.is_clean
     }
 
-    /// The findings, oldest first for each machine, those of rules that a client should keep included: a tuple of
-    /// Finding.
+    /// The findings, oldest first for each machine: a tuple of Finding.
+    ///
+    /// Those of rules that a client should keep are included.
     #[getter]
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.findings)
     }
 
-    /// The outcome of each rule by its id, the worst one of all machines: ``passed``, ``broken``, ``warned`` or
-    /// ``not-checked``.
+    /// The outcome of each rule by its id, the worst one of all machines.
+    ///
+    /// It is ``passed``, ``broken``, ``warned`` or ``not-checked``.
     #[getter]
     fn rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rules = PyDict::new(py);

@@ -230,8 +230,9 @@ impl PySession {
         }
     }
 
-    /// The version of the API for the requests that are sent beside a Get while it has no answer, after 5 seconds and
-    /// then every 10: the one that every service knows.
+    /// The version of the API that every service knows, for requests beside a Get without an answer.
+    ///
+    /// They are sent after 5 seconds and then every 10.
     #[getter]
     fn repeat_version(&self) -> String {
         self.lock().core.repeat_version().to_owned()
@@ -284,8 +285,9 @@ impl PySession {
         record.map(|record| record.record(py)).transpose()
     }
 
-    /// Note that the request failed; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or
-    /// an exception. Returns a PollFailed, an Approval, or None.
+    /// Note that the request failed, and return a PollFailed, an Approval, or None.
+    ///
+    /// ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``, ``too-large``, or an exception.
     #[pyo3(signature = (cause, now=None))]
     fn on_failure<'py>(
         &self,
@@ -498,16 +500,18 @@ impl PySession {
         PyTuple::new(py, records.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Since when this machine is out of service, which it is from the first preparation until it has recovered: an
-    /// aware datetime in UTC. None if it is in service.
+    /// Since when this machine is out of service: an aware datetime in UTC, or None if it is in service.
+    ///
+    /// It is out of service from the first preparation until it has recovered.
     #[getter]
     fn out_of_service_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let since = self.lock().core.out_of_service_since();
         since.map_or(Ok(None), |since| datetime(py, since.seconds()))
     }
 
-    /// Since when the version of the API that has advice brings no documents, several times in a row, while the other
-    /// one does.
+    /// Since when the version of the API that has advice brings no documents, while the other one does.
+    ///
+    /// That was so for several polls in a row.
     #[getter]
     fn advice_unseen_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let since = self.lock().core.advice_unseen_since();

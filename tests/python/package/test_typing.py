@@ -63,7 +63,7 @@ def test_help_shows_the_docstrings_of_the_stub() -> None:
             if isinstance(item, ast.ClassDef):
                 compare(item.body, found, f"{name}.{item.name}")
 
-    compared: "list[str]" = []
+    compared: list[str] = []
     stub = ast.parse((Path(se.__path__[0]) / "_native.pyi").read_text("utf-8"))
     compare(stub.body, _native, "_native")
     assert len(compared) > 100

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from conftest import PATIENCE, eventually
@@ -92,7 +92,8 @@ class Slurm:
         # The jobs, and slurmd's processes beside them, are children of nobody.
         while left := self.processes():
             for process in left:
-                os.kill(process, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
 
     def processes(self) -> "list[int]":
         """The processes of this cluster: this one is not one of them."""

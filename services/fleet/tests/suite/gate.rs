@@ -214,9 +214,17 @@ impl Gate {
 
     /// The output of `status`.
     pub(crate) fn status(&self, options: &[&str]) -> String {
+        self.status_or_failure(options)
+            .unwrap_or_else(|output| panic!("{output:?}"))
+    }
+
+    /// The output of `status`, or its failure, as from a store that is too busy to answer.
+    pub(crate) fn status_or_failure(&self, options: &[&str]) -> Result<String, Output> {
         let output = wait::output(self.fleet().arg("status").args(options));
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("text")
+        if !output.status.success() {
+            return Err(output);
+        }
+        Ok(String::from_utf8(output.stdout).expect("text"))
     }
 
     pub(crate) fn ask(&self, phase: &str, event: &Value) -> AskAnswer {

@@ -35,7 +35,7 @@ fn registers(fleet: &Fleet, prefix: &str) -> Vec<(String, String)> {
 
 /// The state of a machine in `status`.
 fn state_of(gate: &Gate, machine: &str) -> Option<String> {
-    let status = gate.status(&["--json"]);
+    let status = gate.status_or_failure(&["--json"]).ok()?;
     let records = status
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("a record"));
