@@ -222,8 +222,17 @@ impl Verdict {
         }
     }
 
-    /// Whether the run has tested the client: not if it was not, and not checked if a client of the control
-    /// plane alone need not be.
+    /// Whether the run has tested the client: [`Outcome::Failed`] if it has not, and
+    /// [`Outcome::NotChecked`] if it never polled and may have used the control plane alone.
+    ///
+    /// ```
+    /// use scheduled_events_replay::verdict::Outcome;
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+    /// assert_eq!(server.finish().tested(), Outcome::Failed); // there was no client
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tested(&self) -> Outcome {
         match self.untested() {
             None => Outcome::Passed,
