@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use scheduled_events_gate::config::EtcdConfig;
-use scheduled_events_gate::engine::Engine;
 use scheduled_events_gate::engine::etcd::EtcdEngine;
+use scheduled_events_gate::engine::{Engine, Swap};
 use scheduled_events_test_support::port::free_port;
 pub(crate) use scheduled_events_test_support::process::Process;
 use scheduled_events_test_support::process::azurite;
@@ -227,5 +227,29 @@ async fn create_container(url: &str) -> bool {
             response.text().await.unwrap_or_default()
         ),
         Err(_) => false,
+    }
+}
+
+/// The keys and the values of the registers with this prefix.
+pub(crate) fn registers(engine: &dyn Engine, prefix: &str) -> Vec<(String, String)> {
+    let found = block_on(engine.list(prefix)).expect("the registers");
+    found
+        .into_iter()
+        .map(|(key, register)| (key, register.value))
+        .collect()
+}
+
+/// Writes these registers over those that are there.
+pub(crate) fn restore(engine: &dyn Engine, backup: &[(String, String)]) {
+    for (key, value) in backup {
+        let restored = async || {
+            let found = engine.read(key).await.expect("read");
+            let revision = found.map(|register| register.revision);
+            engine.swap(key, revision.as_ref(), value).await
+        };
+        wait_for("the restore", || {
+            let swap = block_on(restored()).expect("an answer");
+            (swap != Swap::Conflict).then_some(())
+        });
     }
 }

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use scheduled_events_gate::engine::{Engine, Swap};
+use scheduled_events_gate::engine::Engine;
 use scheduled_events_gate::register::{EventRegister, Mark};
 use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::fixture::{EtcdServer, Process, block_on, wait_for};
+use crate::fixture::{EtcdServer, Process, block_on, registers, restore, wait_for};
 use crate::three_machines::{MACHINES, Machine, POLICY, replay_of_two};
 
 /// A folder for the machines, and the replay server with its address.
@@ -63,15 +63,6 @@ fn is_approved_once_ready(last: &Machine, other: &Machine) {
     });
 }
 
-/// All registers, by their keys.
-fn registers(engine: &dyn Engine) -> Vec<(String, String)> {
-    let found = block_on(engine.list("")).expect("the registers");
-    found
-        .into_iter()
-        .map(|(key, register)| (key, register.value))
-        .collect()
-}
-
 /// The register of the only event.
 fn event_register(engine: &dyn Engine) -> EventRegister {
     let found = block_on(engine.list("events/")).expect("the events");
@@ -84,21 +75,6 @@ fn event_register(engine: &dyn Engine) -> EventRegister {
 fn mark_of(register: &EventRegister, machine: &Machine) -> Option<Mark> {
     let marked = register.marks.get(&machine.name.into())?;
     (marked.round == register.round).then_some(marked.mark)
-}
-
-/// Writes these registers over those that are there.
-fn restore(engine: &dyn Engine, backup: &[(String, String)]) {
-    for (key, value) in backup {
-        let restored = async || {
-            let found = engine.read(key).await.expect("read");
-            let revision = found.map(|register| register.revision);
-            engine.swap(key, revision.as_ref(), value).await
-        };
-        wait_for("the restore", || {
-            let swap = block_on(restored()).expect("an answer");
-            (swap != Swap::Conflict).then_some(())
-        });
-    }
 }
 
 /// In the backup the first machine is ready. It prepares again, as the other one has seen.
@@ -115,7 +91,7 @@ fn a_mark_that_comes_back_from_a_backup_does_not_count() {
         wait_for_record(machine, "prepare", |record| record["outcome"] == "begun");
     }
     assert_eq!(is_ready(&a), "closed");
-    let backup = registers(&*engine);
+    let backup = registers(&*engine, "");
     let before = event_register(&*engine);
     assert_eq!(mark_of(&before, &a), Some(Mark::Ready));
 
@@ -187,16 +163,17 @@ fn the_mark_of_a_machine_that_was_replaced_and_is_cut_off_does_not_count() {
             .map(|line| serde_json::from_str(line).expect("a record"));
         records.collect::<Vec<Value>>()
     };
-    let is_silent = |record: &Value| record["machine"] == a.name && record["state"] == "silent";
-    wait_for("silence", || status().iter().any(is_silent).then_some(()));
+    let wait_for_state = |state: &str| {
+        let is_so = |record: &Value| record["machine"] == a.name && record["state"] == state;
+        wait_for(state, || status().iter().any(is_so).then_some(()));
+    };
+    wait_for_state("silent");
     assert_eq!(is_ready(&b), "closed");
     assert_eq!(approvals(&[&a, &b]), Vec::<Value>::new());
 
     // It withdraws the mark before others hear of it.
     mount(a.name);
-    wait_for("a heartbeat", || {
-        (!status().iter().any(is_silent)).then_some(())
-    });
+    wait_for_state("beating");
     let engine = scheduled_events_gate::engine::folder::FolderEngine::new(&root.join("registers"));
     assert_eq!(mark_of(&event_register(&engine), &a), Some(Mark::Withdrawn));
     is_approved_once_ready(&a, &b);

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use scheduled_events_common::names::Name;
-use scheduled_events_gate::engine::Swap;
 use scheduled_events_gate::register::GroupRegister;
 use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
-use crate::fixture::{block_on, wait_for};
+use crate::fixture::{self, block_on, restore, wait_for};
 use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
@@ -26,11 +25,7 @@ fn group(max_unavailable: u32) -> String {
 
 /// The keys and the values of the registers.
 fn registers(fleet: &Fleet, prefix: &str) -> Vec<(String, String)> {
-    let found = block_on(async { fleet.engine().await.list(prefix).await }).expect("the registers");
-    found
-        .into_iter()
-        .map(|(key, register)| (key, register.value))
-        .collect()
+    fixture::registers(&*block_on(fleet.engine()), prefix)
 }
 
 /// The state of a machine in `status`.
@@ -253,23 +248,7 @@ fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     wait_for("a free place", || {
         (!has_place(&fleet, "web_1")).then_some(())
     });
-    for (key, value) in backup {
-        let restored = async || {
-            let engine = fleet.engine().await;
-            let now = engine
-                .read(&key)
-                .await
-                .expect("read")
-                .map(|register| register.revision);
-            engine
-                .swap(&key, now.as_ref(), &value)
-                .await
-                .expect("an answer")
-        };
-        wait_for("the restore", || {
-            (block_on(restored()) != Swap::Conflict).then_some(())
-        });
-    }
+    restore(&*block_on(fleet.engine()), &backup);
     wait_for("a free place", || {
         (!has_place(&fleet, "web_1")).then_some(())
     });
