@@ -227,12 +227,13 @@ impl<'a> RequestReader<'a> {
     }
 
     /// What was read of a request that the client left incomplete.
-    fn incomplete(&self) -> NextRequest {
+    fn incomplete(&mut self) -> NextRequest {
         let (request, found) = match frame(&self.buffered) {
             RequestFrame::Incomplete {
-                request: Some(request),
+                head: Some((mut request, length)),
                 ..
             } => {
+                request.body = self.buffered.split_off(length);
                 let found = format!("{} bytes of its body", request.body.len());
                 (request, found)
             }
@@ -339,10 +340,10 @@ pub(crate) fn drain(stream: &ClientStream) {
 
 enum RequestFrame {
     Complete(ReplayRequest, usize),
-    /// With the request without its whole body, once its header is complete.
+    /// With the request without its body, and the length of its header, once that is complete.
     Incomplete {
         expects_continue: bool,
-        request: Option<Box<ReplayRequest>>,
+        head: Option<(Box<ReplayRequest>, usize)>,
     },
     Refused(ReplayResponse),
 }
@@ -363,7 +364,7 @@ fn frame(bytes: &[u8]) -> RequestFrame {
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => {
             return RequestFrame::Incomplete {
                 expects_continue: false,
-                request: None,
+                head: None,
             };
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
@@ -404,13 +405,10 @@ fn frame(bytes: &[u8]) -> RequestFrame {
             request.body = body;
             RequestFrame::Complete(request, head_length + length)
         }
-        RequestBody::Incomplete => {
-            request.body = rest.to_vec();
-            RequestFrame::Incomplete {
-                expects_continue,
-                request: Some(Box::new(request)),
-            }
-        }
+        RequestBody::Incomplete => RequestFrame::Incomplete {
+            expects_continue,
+            head: Some((Box::new(request), head_length)),
+        },
         RequestBody::Refused(frame) => *frame,
     }
 }
