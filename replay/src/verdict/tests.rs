@@ -60,26 +60,17 @@ impl Client {
         let is_poll = kind == RequestKind::EventsGet;
         let approves = [("A".to_owned(), Some(facts()))];
         self.verdict.exchange(&Exchange {
-            request: &request,
-            newest: ApiVersion::STABLE,
             kind: Some(kind),
-            arrived: seconds(at),
             answered: seconds(at) + self.took,
             status,
-            location: None,
             retry_after: self.retry_after,
-            faults: &[],
             is_intact: status == Some(200),
             is_slow: self.is_slow,
             is_broken: self.is_broken,
-            refusal: None,
-            document: None,
-            is_altered: false,
             shown: if is_poll { &self.shown } else { &[] },
             shows_any: is_poll && (self.shows_any || !self.shown.is_empty()),
-            shows_other: false,
-            hidden: &[],
             approves: if is_poll { &[] } else { &approves },
+            ..Exchange::unanswered(&request, seconds(at), ApiVersion::STABLE)
         });
     }
 
