@@ -70,7 +70,8 @@ impl<const N: usize> Session<N> {
             now.plus(WAIT_MAX_MS)
         };
         let poll_has_priority = is_polling && self.pacer.poll_has_priority(now);
-        if post_at.is_some_and(|at| at <= now) && !poll_has_priority {
+        let post_is_due = post_at.is_some_and(|at| at <= now);
+        if post_is_due && !poll_has_priority {
             let slots = self.due_approvals(now);
             if write_start_requests(&self.tracker, &slots, &mut self.body) {
                 self.pacer.posted(now);
@@ -83,7 +84,7 @@ impl<const N: usize> Session<N> {
             }
         }
         if poll_at <= now {
-            let timeout_ms = self.pacer.polled(now);
+            let timeout_ms = self.pacer.polled(now, post_is_due);
             self.polls = self.polls.wrapping_add(1);
             self.request = Request::Get;
             self.versions.choose(self.policy.names_advice(), now);

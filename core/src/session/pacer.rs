@@ -16,6 +16,8 @@ pub(super) struct Pacer {
     last_request: Option<UnixMillis>,
     /// Whether the last request was a POST.
     posted_last: bool,
+    /// Whether the last poll was sent although a POST was due, and did not fail.
+    post_waits: bool,
     /// The end of the pause that the server requested with `Retry-After`.
     paused_until: UnixMillis,
     /// How many polls failed in a row.
@@ -34,6 +36,7 @@ impl Pacer {
             last_poll: None,
             last_request: None,
             posted_last: false,
+            post_waits: false,
             paused_until: start,
             failures: 0,
             patient_at: None,
@@ -69,9 +72,13 @@ impl Pacer {
     }
 
     /// Whether a poll comes before a POST at this time. They alternate, since otherwise approvals that keep failing would
-    /// block polling; and a POST is not sent if it could delay the next poll too long.
+    /// block polling; and a POST is not sent if it could delay the next poll too long, unless it waited for the last poll
+    /// already: slow polls would block approvals.
     pub(super) fn poll_has_priority(&self, now: UnixMillis) -> bool {
-        self.posted_last && self.poll_at() <= now || self.latest_poll_at() < now.plus(TIMEOUT_MS)
+        if self.posted_last && self.poll_at() <= now {
+            return true;
+        }
+        !self.post_waits && self.latest_poll_at() < now.plus(TIMEOUT_MS)
     }
 
     /// Milliseconds until the next poll.
@@ -83,14 +90,16 @@ impl Pacer {
     pub(super) fn posted(&mut self, now: UnixMillis) {
         self.last_request = Some(now);
         self.posted_last = true;
+        self.post_waits = false;
     }
 
-    /// Records that a poll is sent, and returns its timeout in milliseconds. The next poll is due an interval later, however
-    /// long this one takes.
-    pub(super) fn polled(&mut self, now: UnixMillis) -> u32 {
+    /// Records that a poll is sent, while a POST is due or not, and returns its timeout in milliseconds. The next poll is due
+    /// an interval later, however long this one takes.
+    pub(super) fn polled(&mut self, now: UnixMillis, post_is_due: bool) -> u32 {
         self.last_request = Some(now);
         self.last_poll = Some(now);
         self.posted_last = false;
+        self.post_waits = post_is_due;
         self.next_poll = now.plus(self.interval_ms);
         if self
             .patient_at
@@ -139,6 +148,7 @@ impl Pacer {
     /// longest interval.
     pub(super) fn failed(&mut self, now: UnixMillis, permanent: bool) -> u32 {
         self.failures = self.failures.saturating_add(1);
+        self.post_waits = false;
         let delay = if permanent {
             BACK_OFF_MAX_MS
         } else {
@@ -199,7 +209,7 @@ mod tests {
     fn a_clock_set_back_by_a_year_does_not_stop_polling() {
         let mut pacer = Pacer::new(1000, 1);
         let now = UnixMillis(1_700_000_000_000);
-        pacer.polled(now);
+        pacer.polled(now, false);
         let earlier = UnixMillis(now.0 - 365 * 86_400_000);
         pacer.set_clock(earlier);
         assert!(pacer.poll_at() <= earlier.plus(60_000));
@@ -209,7 +219,7 @@ mod tests {
     fn a_poll_that_does_not_wait_for_its_interval_waits_for_all_else() {
         let now = UnixMillis(1_700_000_000_000);
         let mut pacer = Pacer::new(60_000, 1);
-        pacer.polled(now);
+        pacer.polled(now, false);
         pacer.poll_soon(now);
         assert_eq!(pacer.poll_at(), now.plus(REQUEST_SPACING_MS));
         pacer.pause(now, 5);

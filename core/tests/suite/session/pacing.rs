@@ -220,7 +220,7 @@ fn retry_after_is_honoured_up_to_the_longest_time_between_polls() {
 #[test]
 fn a_preempt_is_seen_in_time_whatever_the_service_answered_before() {
     // Every answer takes as long as it may, or asks for a long pause; approvals that are due fail as slowly.
-    for retry_after in [None, Some(3600)] {
+    for retry_after in [None, Some(5), Some(3600)] {
         let mut host = host::<4>(Action::Approve);
         (host.post_status, host.post_takes_ms) = (None, limits::TIMEOUT_MS);
         host.serve(&[event("a")]);
@@ -301,6 +301,25 @@ fn failing_approvals_do_not_block_polling() {
         assert!(
             longest <= Some(i64::from(post_takes_ms) + 1_400),
             "{count} events, {longest:?} ms without a poll"
+        );
+    }
+}
+
+#[test]
+fn slow_polls_do_not_block_approvals() {
+    // Each poll takes longer than its timeout, as on a disk or a processor with a lot of other work.
+    for poll_takes_ms in [5_001, 6_000, 30_000] {
+        let mut host = host::<4>(Action::Approve);
+        let mut lines = Vec::new();
+        for _ in 0..6 {
+            host.advance_to_poll();
+            host.now = host.now.plus(poll_takes_ms);
+            host.serve(&[event("a")]);
+            lines.extend(host.take_steps());
+        }
+        assert!(
+            lines.iter().any(|line| line == "post a"),
+            "{poll_takes_ms} ms a poll: {lines:?}"
         );
     }
 }
