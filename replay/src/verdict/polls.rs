@@ -94,6 +94,7 @@ pub(crate) struct Polls {
 /// The last poll.
 #[derive(Clone, Debug)]
 struct Poll {
+    arrived: Duration,
     answered: Duration,
     /// The answer, if it had no document.
     failure: Option<String>,
@@ -173,10 +174,16 @@ impl Polls {
 
     fn poll(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
         let at = exchange.arrived;
+        let failed = exchange.has_failed();
         self.count += 1;
+        self.check_first(exchange, findings);
+        if self.last.as_ref().is_some_and(|last| at < last.arrived) {
+            // The client abandoned it and sent another one, or waits for both.
+            self.documents += u64::from(!failed);
+            return;
+        }
         self.silence = None;
         self.has_ended = false;
-        self.check_first(exchange, findings);
         let first_answered = *self.first_answered.get_or_insert(exchange.answered);
         if let Some(last) = &self.last {
             let gap = at.saturating_sub(last.answered);
@@ -202,7 +209,6 @@ impl Polls {
                 self.after_failures.clear();
             }
         }
-        let failed = exchange.has_failed();
         self.documents += u64::from(!failed);
         let needs_back_off = exchange.is_broken
             || matches!(
@@ -210,6 +216,7 @@ impl Polls {
                 None | Some(401 | 403 | 404 | 408 | 410 | 429 | 500..)
             );
         self.last = Some(Poll {
+            arrived: at,
             answered: exchange.answered,
             failure: failed.then(|| exchange.answer()),
             back_off: needs_back_off.then(|| {

@@ -469,6 +469,19 @@ fn a_client_that_waits_for_its_first_answer_misses_no_event() {
 }
 
 #[test]
+fn a_late_answer_to_an_abandoned_poll_is_no_poll_of_its_time() {
+    let mut client = Client::new();
+    client.event(0.0, TransitionKind::Appeared);
+    client.poll(6.0, 200);
+    client.poll(7.0, 200);
+    client.took = seconds(120.0);
+    client.poll(0.5, 200);
+    let verdict = client.concluded(130.0);
+    assert_eq!(verdict.outcome(Rule::StopsPolling), Outcome::Failed);
+    assert_eq!(verdict.polls().count, 3);
+}
+
+#[test]
 fn a_client_may_wait_as_long_as_retry_after_asks_but_not_beyond_the_shortest_notice() {
     let gap = |asked: u64, gap: f64| {
         let mut client = Client::new();
