@@ -38,10 +38,11 @@ impl Daemon {
         let mut heartbeat = self.heartbeat.lock().await;
         let mut has_adopted = self.has_adopted.subscribe();
         // The sender is in this daemon, so it is not closed.
-        let _ = has_adopted.wait_for(|has_adopted| *has_adopted).await;
+        let adopted = has_adopted.wait_for(|has_adopted| *has_adopted);
+        let _ = self.late_is_reported(adopted).await;
         loop {
             let has_time = self.engine.clock().is_some();
-            let result = self.beat_or_report(&mut heartbeat).await;
+            let result = self.late_is_reported(self.beat_once(&mut heartbeat)).await;
             // In a folder a write is the first answer with a time. Without one in its register, this
             // machine counts as silent.
             let is_untimed = !has_time && result.is_ok() && self.engine.clock().is_some();
@@ -65,16 +66,16 @@ impl Daemon {
         }
     }
 
-    /// Raises the heartbeat, and reports a store that does not answer in time: a mount may hang for
-    /// ever.
-    async fn beat_or_report(&self, heartbeat: &mut Heartbeat) -> Result<(), EngineError> {
-        let mut beat = pin!(self.beat_once(heartbeat));
-        if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
+    /// Waits for a part of the heartbeat, and reports a store that does not answer in time: a mount may
+    /// hang for ever.
+    async fn late_is_reported<T>(&self, part: impl Future<Output = T>) -> T {
+        let mut part = pin!(part);
+        if let Ok(result) = timeout(ANSWER_TIME, &mut part).await {
             return result;
         }
         self.problems
             .report(Subject::Heartbeat, Err(AnswerError::Late));
-        beat.await
+        part.await
     }
 
     /// Raises the heartbeat with one write over the last one of this process, without a read. It

@@ -281,6 +281,16 @@ fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
 }
 
 #[test]
+fn a_store_that_does_not_answer_at_the_start_is_a_problem_too() {
+    let engine = Unreliable::default();
+    run_on(&engine, async |daemon| {
+        engine.hangs.set(true);
+        lives(&daemon, daemon.config.heartbeat).await;
+        assert!(!daemon.metrics().engine_up, "{}", daemon.summary());
+    });
+}
+
+#[test]
 fn a_watcher_that_asks_and_writes_no_audit_file_is_shown() {
     run_on(&Unreliable::default(), async |daemon| {
         lives(&daemon, daemon.config.heartbeat).await;
