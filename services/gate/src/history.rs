@@ -388,11 +388,14 @@ impl History {
     }
 
     /// Whether this machine has prepared for an event after which it does not come back, and has
-    /// not recovered since.
+    /// not recovered since. If it prepared for another event, too, it may come back.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.events
+        let mut out = self
+            .events
             .values()
-            .any(|event| event.effect.is_final() && event.is_out())
+            .filter(|event| event.is_out())
+            .peekable();
+        out.peek().is_some() && out.all(|event| event.effect.is_final())
     }
 
     /// Whether this machine is known to be out of service for an event that takes slots.
@@ -438,6 +441,22 @@ mod tests {
     use scheduled_events::record::ReadRecord;
 
     use super::*;
+
+    #[test]
+    fn a_machine_that_prepared_for_another_event_too_may_come_back() {
+        let (mut history, now) = (History::default(), Instant::now());
+        let mut is_leaving = |line: &str| {
+            let record = ReadRecord::from_line(line).expect("a record");
+            record.with(|record| history.apply(record, now));
+            history.is_leaving()
+        };
+        assert!(is_leaving(
+            r#"{"record":"prepare","event_id":"A","outcome":"ready","event_type":"Terminate","mine":true}"#
+        ));
+        assert!(!is_leaving(
+            r#"{"record":"prepare","event_id":"B","outcome":"begun","event_type":"Reboot","mine":true}"#
+        ));
+    }
 
     #[test]
     fn the_progress_of_an_event_is_known_until_some_time_after_its_end() {
