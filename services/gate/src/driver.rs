@@ -44,8 +44,10 @@ pub enum Question {
     Prepare,
     /// May this machine approve?
     Approve,
-    /// Not a question: this machine is no longer ready.
+    /// Not a question: this machine is no longer ready, unless the decision was made already.
     Withdraw,
+    /// Not a question: this machine is not ready any more, whatever was decided.
+    Unready,
     /// Not a question: this machine is back in service, and the event is not over.
     StandDown,
 }
@@ -127,9 +129,14 @@ impl GateRun {
     pub fn set_shares(&mut self, participant: &Participant) {
         self.participant.closed.clone_from(&participant.closed);
         let before = self.participant.event.not_before;
+        // A machine that it does not name any more counts as one that others may see: the document
+        // may be an old one.
+        if self.participant.event.resources != participant.event.resources {
+            self.participant
+                .named
+                .clone_from(&participant.event.resources);
+        }
         self.participant.event.clone_from(&participant.event);
-        let named = participant.event.resources.iter().cloned();
-        self.participant.named.extend(named);
         if before != participant.event.not_before {
             // The new mark brings the new time into the register.
             self.progress.forget_mark();
@@ -240,7 +247,8 @@ impl GateRun {
             Question::Prepare => self.participant.prepare(&self.progress, posts_are_over),
             Question::Approve => self.participant.approve(&self.progress, Some(since_go)),
             Question::Withdraw => self.participant.withdraw(&self.progress),
-            Question::StandDown => self.participant.stand_down(&self.progress),
+            Question::Unready => self.participant.unready(&self.progress),
+            Question::StandDown => self.participant.stand_down(&self.progress, posts_are_over),
         }
     }
 

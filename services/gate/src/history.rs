@@ -379,11 +379,16 @@ impl History {
         }
     }
 
-    /// Whether this machine went back into service although the event is not over, because the
+    /// Whether this machine went back into service although the event has not started, because the
     /// preparation was no longer needed.
     pub(crate) fn is_back_early(&self, id: &str) -> bool {
         self.events.get(id).is_some_and(|event| {
-            event.occurrence.over_since.is_none() && matches!(event.service, Service::Back(_))
+            let Occurrence {
+                has_started,
+                over_since,
+                ..
+            } = event.occurrence;
+            !has_started && over_since.is_none() && matches!(event.service, Service::Back(_))
         })
     }
 

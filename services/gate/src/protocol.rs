@@ -17,7 +17,8 @@
 //! document is newer or older: nobody is ready in it before saying so again. So machines whose
 //! documents differ take turns in beginning rounds, and nothing is decided until they agree. Only a
 //! machine that the event names newly needs more, since the others would decide without it: a
-//! register that names more machines than any document of this machine is left as it is.
+//! register that names more machines than this machine's document is left as it is for a minute.
+//! Either the others' documents are newer, or they are about to show the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,7 +64,8 @@ pub struct Participant {
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
-    /// The machines of the event in any of this machine's documents, as far as this process knows.
+    /// The machines that the event names, and those that it has not named for so long that no other
+    /// machine's document does.
     pub named: BTreeSet<Name>,
     /// The number of the round that this machine begins, if it does: one that no other round has.
     pub new_round: u64,
@@ -219,7 +221,7 @@ impl Participant {
         let differs = !event.is_about(&self.event) || progress.is_older;
         let is_behind = self.newcomers(event).next().is_some();
         if differs && !is_behind || event.go.is_some() {
-            return self.begin();
+            return self.begin(event);
         }
         if progress.mark != Some(Mark::Withdrawn) || event.is_ready(&self.machine) {
             return self.mark(Mark::Withdrawn);
@@ -251,7 +253,7 @@ impl Participant {
         if !event.is_about(&self.event) || progress.is_older {
             let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
             return if newcomers.is_empty() {
-                self.begin()
+                self.begin(event)
             } else {
                 GateStep::Answer(Answer::Closed(Why::DocumentsDiffer(newcomers)))
             };
@@ -265,10 +267,19 @@ impl Participant {
         let all_are_ready = missing().next().is_none();
         if let Some(go) = event.go.as_ref().filter(|_| all_are_ready) {
             let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
-            return match (progress.has_decided, is_my_turn) {
-                (true, _) => GateStep::Answer(Answer::Open),
-                (false, true) => self.decide(),
-                (false, false) => GateStep::Answer(Answer::AnotherApproves { by: go.by.clone() }),
+            if progress.has_decided {
+                return GateStep::Answer(Answer::Open);
+            }
+            if !is_my_turn {
+                return GateStep::Answer(Answer::AnotherApproves { by: go.by.clone() });
+            }
+            // The marks must count now, not only when it was decided.
+            return match &progress.silent {
+                None => GateStep::LookAtParticipants,
+                Some(silent) if silent.is_empty() => self.decide(),
+                Some(silent) => GateStep::Answer(Answer::Closed(Why::Silent(
+                    silent.iter().cloned().collect(),
+                ))),
             };
         }
         if let Some(step) = self.take_slots(progress, true) {
@@ -321,16 +332,28 @@ impl Participant {
         self.mark(Mark::Withdrawn)
     }
 
+    /// This machine is not ready any more, whatever was decided: whoever posts again relies on its
+    /// mark.
+    pub fn unready(&self, progress: &Progress) -> GateStep {
+        match &progress.event {
+            Some(event) if event.go.is_some() => self.begin(event),
+            _ => self.withdraw(progress),
+        }
+    }
+
     /// This machine is back in service although the event is not over: it is not ready, and needs
-    /// no slot.
-    pub fn stand_down(&self, progress: &Progress) -> GateStep {
-        let step = self.withdraw(progress);
-        let is_decided = progress
+    /// no slot once nobody can still post.
+    pub fn stand_down(&self, progress: &Progress, posts_are_over: bool) -> GateStep {
+        let step = self.unready(progress);
+        if !matches!(step, GateStep::Answer(_)) {
+            return step;
+        }
+        let was_decided = progress
             .event
             .as_ref()
-            .is_some_and(|event| event.go.is_some() && event.is_about(&self.event));
-        if is_decided || !matches!(step, GateStep::Answer(_)) {
-            return step;
+            .is_some_and(|event| event.was_decided);
+        if was_decided && !posts_are_over {
+            return GateStep::Answer(Answer::Closed(Why::MayBePosted));
         }
         let is_in =
             |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
@@ -360,16 +383,23 @@ impl Participant {
         GateStep::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
     }
 
-    /// The machines of a register that none of this machine's documents has named. They may have
-    /// been added to the event, and prepare: this machine's document is about to show them.
+    /// The machines of a register that this machine's document does not name. They may have been added
+    /// to the event, and prepare: this machine's document is about to show them, or to show them again.
     fn newcomers<'a>(&'a self, register: &'a EventRegister) -> impl Iterator<Item = &'a Name> {
         register.resources.difference(&self.named)
     }
 
-    fn begin(&self) -> GateStep {
+    /// Begins a round. If the register names newcomers, it keeps them.
+    fn begin(&self, register: &EventRegister) -> GateStep {
+        let is_behind = self.newcomers(register).next().is_some();
+        let event = if is_behind {
+            register.event(&self.event.id)
+        } else {
+            self.event.clone()
+        };
         GateStep::ChangeEvent(EventChange::Begin {
             by: self.machine.clone(),
-            event: Box::new(self.event.clone()),
+            event: Box::new(event),
             round: self.new_round,
         })
     }

@@ -471,12 +471,13 @@ impl Daemon {
         Ok(false)
     }
 
-    /// Deletes the decision about an event that was over and came back under its id: machines have
-    /// recovered since.
+    /// Voids the decision about an event that was over and came back under its id: machines have
+    /// recovered since. Somebody may still post.
     async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
-        let (register, revision) = store::read::<EventRegister>(&*self.engine, key).await?;
-        if let Some(revision) = revision.filter(|_| register.go.is_some()) {
-            self.delete_event(key, &revision).await?;
+        let (register, _) = store::read::<EventRegister>(&*self.engine, key).await?;
+        if register.go.is_some() {
+            self.ask_at(key, register.event(id), Question::Unready)
+                .await?;
         }
         self.events
             .borrow_mut()

@@ -22,7 +22,7 @@ use crate::driver::{self, GateRun, Question};
 use crate::engine::{EngineError, Revision};
 use crate::event::{Event, events_prefix};
 use crate::members::Presence;
-use crate::protocol::Participant;
+use crate::protocol::{Answer, Participant};
 use crate::register::{EventRegister, GroupChange, GroupRegister, MarkRegister};
 use crate::store;
 use crate::store::Invalid;
@@ -502,14 +502,11 @@ impl Daemon {
                 continue;
             }
             let mut run = pending.run.lock().await;
-            if !run.may_be_ready() {
+            if !run.may_be_ready() && !run.is_decided() {
                 continue;
             }
-            let answer = timeout(
-                ANSWER_TIME,
-                run.ask(&*self.engine, self, Question::Withdraw),
-            )
-            .await;
+            let answer =
+                timeout(ANSWER_TIME, run.ask(&*self.engine, self, Question::Unready)).await;
             let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
             if let Err(problem) = answer
                 && !self.is_damaged(&key).await?
@@ -544,7 +541,12 @@ impl Daemon {
     }
 
     /// Asks about the event of a register that this process was not asked about, without a group.
-    async fn ask_at(&self, key: &str, event: Event, question: Question) -> Result<(), EngineError> {
+    pub(super) async fn ask_at(
+        &self,
+        key: &str,
+        event: Event,
+        question: Question,
+    ) -> Result<(), EngineError> {
         let after = self.config.take_over_after;
         let participant = Participant::new(self.machine.clone(), event, Vec::new(), after);
         let mut run = GateRun::at(key.to_owned(), participant);
@@ -572,7 +574,7 @@ impl Daemon {
             let may_be_ready = run.may_be_ready();
             let may_have_slots = run.has_slots() || pending.may_be_late.get();
             let question = match (is_back_early, is_waiting) {
-                (true, _) if may_be_ready || (may_have_slots && !run.is_decided()) => {
+                (true, _) if may_be_ready || run.is_decided() || may_have_slots => {
                     Question::StandDown
                 }
                 (false, false) if may_be_ready => Question::Withdraw,
@@ -580,9 +582,10 @@ impl Daemon {
             };
             let answer = timeout(ANSWER_TIME, run.ask(&*self.engine, self, question)).await;
             let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
-            pending.may_be_late.set(
-                pending.may_be_late.get() && !(question == Question::StandDown && answer.is_ok()),
-            );
+            let is_down = question == Question::StandDown && answer == Ok(Answer::Open);
+            pending
+                .may_be_late
+                .set(pending.may_be_late.get() && !is_down);
             // A mark that cannot be withdrawn delays no other.
             result = result.and(answer.map(|_| ()));
         }

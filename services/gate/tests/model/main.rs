@@ -190,6 +190,20 @@ fn all_invariants_hold_with_a_dead_machine() {
     );
 }
 
+/// Another machine posts what was decided before.
+#[test]
+fn all_invariants_hold_with_a_dead_machine_that_is_not_silent_yet() {
+    check(
+        "two machines: a machine ends for good, and is silent later",
+        Setup {
+            deaths: 1,
+            ends_unseen: true,
+            ..Setup::two_machines()
+        },
+        16,
+    );
+}
+
 #[test]
 fn all_invariants_hold_with_lost_replies() {
     let setup = Setup {

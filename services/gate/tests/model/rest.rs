@@ -49,6 +49,11 @@ impl Rest {
                 .iter()
                 .position(|status| *status == Status::Scheduled)
             else {
+                let ended = |&machine: &usize| world.presence[machine] == Presence::Ended;
+                if let Some(machine) = (0..setup.machines).find(ended) {
+                    world.apply(protocol, Action::Quiet(machine));
+                    continue;
+                }
                 let is_free = |machine| {
                     (0..setup.events.len()).all(|event| !world.holds_slot(machine, event))
                 };
@@ -83,11 +88,12 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
             world.apply(protocol, Action::Cancel(event));
         }
         Status::Scheduled => {
-            // A machine that ended for good before the decision is never ready.
+            // The mark of a machine that ended counts until it is silent.
             let lives = |machine: &usize| world.presence[*machine].is_alive();
+            let is_gone = |machine: &usize| world.presence[*machine].is_gone();
             let is_decided = world.event_registers[event].current.go.is_some();
-            let can_be_approved =
-                machines.iter().all(lives) || is_decided && machines.iter().any(lives);
+            let can_be_approved = machines.iter().all(lives)
+                || is_decided && machines.iter().any(lives) && !machines.iter().any(is_gone);
             if !can_be_approved {
                 world.apply(protocol, Action::NotBefore(event));
             }

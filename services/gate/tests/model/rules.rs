@@ -122,6 +122,7 @@ fn each_rule_is_needed() {
             &["L1"],
             Setup {
                 deaths: 1,
+                ends_unseen: true,
                 ..Setup::two_machines()
             },
         ),

@@ -77,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) crashes: u8,
     /// How many machines end for good.
     pub(crate) deaths: u8,
+    /// A machine that ends counts as silent only some time later.
+    pub(crate) ends_unseen: bool,
     /// How many times a machine loses everything that it has written, and starts anew.
     pub(crate) losses: u8,
     /// How many times a machine's daemon is silent for a while.
@@ -123,6 +125,7 @@ impl Setup {
             machines: 3,
             crashes: 0,
             deaths: 0,
+            ends_unseen: false,
             losses: 0,
             silences: 0,
             atomic: true,
@@ -428,8 +431,9 @@ pub(crate) enum Presence {
     Beating,
     /// Its daemon does not run for a while, but the machine and its watcher do.
     Hushed,
-    /// It has ended for good, and its last heartbeat is so old that it counts as silent. Before
-    /// that, others see no difference from a living machine that does nothing.
+    /// It has ended for good, and others see no difference from a living machine that does nothing.
+    Ended,
+    /// The same, and its last heartbeat is so old that it counts as silent.
     Silent,
     /// It is no longer a member.
     Forgotten,
@@ -442,6 +446,11 @@ impl Presence {
 
     pub(crate) fn is_silent(self) -> bool {
         matches!(self, Self::Hushed | Self::Silent)
+    }
+
+    /// Whether others know that it has ended.
+    pub(crate) fn is_gone(self) -> bool {
+        matches!(self, Self::Silent | Self::Forgotten)
     }
 }
 
@@ -516,8 +525,10 @@ pub(crate) enum Action {
     Crash { machine: usize, state_kept: bool },
     /// A machine starts anew, with an empty disk.
     LoseState(usize),
-    /// A machine ends for good, and its silence counts.
+    /// A machine ends for good, and its silence counts, at once or later.
     Die(usize),
+    /// The silence of a machine that has ended counts from now on.
+    Quiet(usize),
     /// A machine's daemon falls silent, and its silence counts.
     Hush(usize),
     /// It continues.

@@ -158,8 +158,10 @@ impl World {
         for machine in 0..setup.machines {
             let presence = self.presence[machine];
             if !presence.is_alive() {
-                if presence == Presence::Silent {
-                    actions.push(Action::Forget(machine));
+                match presence {
+                    Presence::Ended => actions.push(Action::Quiet(machine)),
+                    Presence::Silent => actions.push(Action::Forget(machine)),
+                    _ => {}
                 }
                 continue;
             }
@@ -253,7 +255,7 @@ impl World {
             return;
         }
         let may_free =
-            |machine: &usize| !self.presence[*machine].is_alive() || !setup.has(Rule::SilenceFirst);
+            |machine: &usize| self.presence[*machine].is_gone() || !setup.has(Rule::SilenceFirst);
         let holders = (0..setup.machines)
             .filter(may_free)
             .filter(|&machine| self.holds_slot(machine, event));
@@ -495,8 +497,13 @@ impl World {
                 if !self.is_taken(setup, machine) {
                     self.deaths -= 1;
                 }
-                self.presence[machine] = Presence::Silent;
+                self.presence[machine] = if setup.ends_unseen {
+                    Presence::Ended
+                } else {
+                    Presence::Silent
+                };
             }
+            Action::Quiet(machine) => self.presence[machine] = Presence::Silent,
             Action::Hush(machine) => {
                 self.silences -= 1;
                 self.presence[machine] = Presence::Hushed;

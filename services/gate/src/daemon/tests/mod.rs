@@ -1,5 +1,6 @@
 //! The daemon's work for other machines and for its own, with registers in memory.
 
+mod decisions;
 mod marks;
 mod members;
 mod problems;

@@ -1,0 +1,156 @@
+//! What a decision rests on, and when it is void.
+
+use super::marks::{MAY_BE_POSTED, begin, change, mark};
+use super::*;
+
+/// The event's register.
+async fn register(daemon: &Daemon, event: &Event) -> EventRegister {
+    let read = store::read(&*daemon.engine, &event.key()).await;
+    read.expect("read").0
+}
+
+/// Both machines are ready, and this one decides.
+async fn decide(daemon: &Daemon, event: &Event) {
+    let answer = daemon.answer(Question::Prepare, event.clone()).await;
+    assert_eq!(answer, Ok(Answer::Open));
+    mark(daemon, event, &["b"]).await;
+    let answer = daemon.answer(Question::Approve, event.clone()).await;
+    assert_eq!(answer, Ok(Answer::Open));
+}
+
+/// A document may be older than the one before it.
+#[test]
+fn a_machine_that_a_document_does_not_name_any_more_is_waited_for() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let approve = async |names: &[&str]| daemon.answer(Question::Approve, event(names)).await;
+        let not_ready = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        let differ = Ok(Answer::Closed(Why::DocumentsDiffer(vec!["b".into()])));
+        for _ in 0..2 {
+            change(
+                &daemon,
+                &event(&["a", "b"]),
+                &[begin(&event(&["a", "b"]), 1)],
+            )
+            .await;
+            assert_eq!(approve(&["a", "b"]).await, not_ready);
+            assert_eq!(approve(&["a"]).await, differ);
+            sleep(Duration::from_secs(59)).await;
+            assert_eq!(approve(&["a"]).await, differ);
+            sleep(Duration::from_secs(2)).await;
+            assert_eq!(approve(&["a"]).await, Ok(Answer::Open));
+        }
+    });
+}
+
+/// The round that it begins names them, too.
+#[test]
+fn a_machine_that_prepares_again_leaves_nobody_out_of_the_event() {
+    run_with(TWO_GROUPS, async |daemon| {
+        decide(&daemon, &event(&["a", "b"])).await;
+        let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+        assert_eq!(answer, MAY_BE_POSTED);
+        let register = register(&daemon, &event(&["a"])).await;
+        assert!(register.go.is_none() && register.resources.contains(&"b".into()));
+        let answer = daemon.answer(Question::Approve, event(&["a"])).await;
+        let differ = Why::DocumentsDiffer(vec!["b".into()]);
+        assert_eq!(answer, Ok(Answer::Closed(differ)));
+    });
+}
+
+/// The POST failed, and is sent again.
+#[test]
+fn a_decision_does_not_count_while_a_machine_is_silent() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        let approve = || daemon.answer(Question::Approve, event.clone());
+        assert_eq!(approve().await, Ok(Answer::Open));
+        sleep(daemon.config.silent_after + Duration::from_secs(1)).await;
+        let silent = Ok(Answer::Closed(Why::Silent(vec!["b".into()])));
+        assert_eq!(approve().await, silent);
+        beat(&daemon, "b", 2).await;
+        assert_eq!(approve().await, Ok(Answer::Open));
+    });
+}
+
+/// `NotBefore` has moved, and the POST failed. The place is kept as long as somebody may still post.
+#[test]
+fn a_machine_that_goes_back_into_service_voids_the_decision() {
+    for starts in [false, true] {
+        goes_back_into_service(starts);
+    }
+}
+
+/// `starts` is whether the event is approved all the same.
+fn goes_back_into_service(starts: bool) {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        for line in [
+            r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        ] {
+            record(&daemon, line);
+        }
+        let holds = async || {
+            group(&daemon, "groups/db")
+                .await
+                .held()
+                .contains(&Name::from("a"))
+        };
+        daemon.withdraw_marks().await.expect("no problem");
+        let register = register(&daemon, &event).await;
+        assert!(register.go.is_none() && register.was_decided);
+        assert!(!register.is_ready(&"a".into()) && holds().await);
+        if starts {
+            let line = r#"{"record":"change","change":"started","event_id":"e","mine":true}"#;
+            record(&daemon, line);
+        }
+        sleep(driver::POST_TIME).await;
+        daemon.withdraw_marks().await.expect("no problem");
+        assert_eq!(holds().await, starts);
+    });
+}
+
+/// The question about the preparation did not reach the store.
+#[test]
+fn a_machine_that_prepares_by_its_last_call_voids_the_decision() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let engine = Unreliable::default();
+        let config = Config::parse(TWO_GROUPS).expect("a configuration");
+        let daemon = Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        engine.down.borrow_mut().push("");
+        let failed = daemon.answer(Question::Prepare, event.clone()).await;
+        assert!(failed.is_err(), "{failed:?}");
+        engine.down.borrow_mut().clear();
+        daemon
+            .withdraw_marks_of_preparations()
+            .await
+            .expect("no problem");
+        assert!(register(&daemon, &event).await.go.is_none());
+    });
+}
+
+/// Another machine may have the yes already.
+#[test]
+fn a_machine_waits_for_a_post_although_the_event_was_over_meanwhile() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        is_over(&daemon, "e");
+        record(
+            &daemon,
+            r#"{"record":"change","change":"scheduled","event_id":"e"}"#,
+        );
+        let prepare = || daemon.answer(Question::Prepare, event.clone());
+        assert_eq!(prepare().await, MAY_BE_POSTED);
+        sleep(driver::POST_TIME).await;
+        assert_eq!(prepare().await, Ok(Answer::Open));
+    });
+}
