@@ -216,6 +216,7 @@ impl Dispatch {
             }
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&event);
+                self.shared.gates.changed(&event);
             }
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
@@ -515,3 +516,5 @@ fn too_long(event: &SavedEvent, machine: &str) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod together;

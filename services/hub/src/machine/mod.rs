@@ -235,9 +235,6 @@ impl Machine {
             }
         }
         loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.on_message(message).await?;
-            }
             let until = self.act().await?;
             let mut is_kept = self.save().await?;
             if is_kept {
@@ -296,6 +293,10 @@ impl Machine {
     async fn act(&mut self) -> Result<UnixMillis, StoreError> {
         loop {
             self.shared.journal.capacity().await;
+            // A machine that asks whether an event may be approved has read all that was sent to it.
+            while let Ok(message) = self.inbox.try_recv() {
+                self.on_message(message).await?;
+            }
             let now = self.set_time();
             let events = &self.events;
             let step = OwnedStep::new(self.session.take_step(now), |event| event_of(events, event));
@@ -374,7 +375,7 @@ impl Machine {
                     names.extend(known.may_be_named.iter().cloned());
                 }
                 let resource_id = known
-                    .map(|known| known.resource_id.clone())
+                    .map(|known| known.resource_id.as_str())
                     .unwrap_or_default();
                 if phase == GatePhase::Approve && self.may_have_changed(&event) {
                     let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
