@@ -228,3 +228,87 @@ fn a_machine_that_has_not_learned_yet_that_the_event_changed_is_not_ready() {
         assert_eq!(world.count("db-0", "prepare", "ready"), 2);
     });
 }
+
+/// Its own watcher acts from then on, and the hub does not know when that is ready.
+#[test]
+fn an_event_is_not_approved_once_a_machine_that_is_prepared_has_an_agent() {
+    for (first, last) in [("db-0", "db-1"), ("db-1", "db-0")] {
+        with_world(async |world| {
+            let tagged = [resource("virtualMachines", "db-0")];
+            drop(
+                world
+                    .dispatch
+                    .deliver(row(EVENT, "Scheduled", 5, &["db-0", "db-1"])),
+            );
+            world.let_end(first);
+            world.until_asked(first).await;
+            world
+                .until("both", || world.count(last, "prepare", "begun") > 0)
+                .await;
+            world.dispatch.set_agents(&tagged);
+            world.let_end(last);
+            world
+                .until("the end", || world.count(last, "prepare", "ready") > 0)
+                .await;
+            world.assert_unapproved().await;
+            // The hub puts it back all the same.
+            drop(
+                world
+                    .dispatch
+                    .deliver(row(EVENT, "Completed", 5, &["db-0", "db-1"])),
+            );
+            for machine in [first, last] {
+                world
+                    .until("the recovery", || {
+                        world.count(machine, "recover", "done") > 0
+                    })
+                    .await;
+            }
+        });
+    }
+}
+
+/// It was tagged by mistake.
+#[test]
+fn an_event_is_approved_once_the_tag_of_a_machine_that_is_prepared_is_removed() {
+    with_world(async |world| {
+        drop(
+            world
+                .dispatch
+                .deliver(row(EVENT, "Scheduled", 5, &["db-0", "db-1"])),
+        );
+        world.let_end("db-0");
+        world.until_asked("db-0").await;
+        world
+            .dispatch
+            .set_agents(&[resource("virtualMachines", "db-0")]);
+        world.let_end("db-1");
+        world.until_asked("db-1").await;
+        world.assert_unapproved().await;
+        world.dispatch.set_agents(&[]);
+        world.until("the approval", || world.sent() > 0).await;
+    });
+}
+
+/// The machine that is ready last has the gate's yes, and is about to approve.
+#[test]
+fn an_approval_is_not_sent_once_another_machine_of_the_event_has_an_agent() {
+    with_world(async |world| {
+        drop(
+            world
+                .dispatch
+                .deliver(row(EVENT, "Scheduled", 5, &["db-0", "db-1"])),
+        );
+        world.let_end("db-0");
+        world.until_asked("db-0").await;
+        world.stuck.set(Some("\"waits_for\":[\"approval\"]"));
+        world.let_end("db-1");
+        world.until("a write", || world.waits.get()).await;
+        world
+            .dispatch
+            .set_agents(&[resource("virtualMachines", "db-0")]);
+        sleep(Duration::from_millis(200)).await;
+        world.stuck.set(None);
+        world.assert_unapproved().await;
+    });
+}

@@ -149,8 +149,18 @@ impl Gates {
         self.ready.borrow_mut().remove(event);
     }
 
+    /// Whether what a yes to the approval of an event rests on still holds: each machine that was
+    /// ready then is so.
+    pub fn holds(&self, event: &EventKey) -> bool {
+        let ready = self.ready.borrow();
+        self.fleet.is_some()
+            || ready
+                .get(event)
+                .is_none_or(|ready| ready.complete.is_some())
+    }
+
     /// Records that a machine is not ready for an event, whatever the event was when it asked.
-    fn not_ready(&self, name: &str, event: &EventKey) {
+    pub fn not_ready(&self, name: &str, event: &EventKey) {
         if let Some(ready) = self.ready.borrow_mut().get_mut(event) {
             ready.asked.remove(&name.to_ascii_lowercase());
             ready.complete = None;
