@@ -216,6 +216,7 @@ impl Dispatch {
             }
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&event);
+                self.shared.gates.changed(&event);
             }
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
@@ -396,12 +397,12 @@ impl Dispatch {
     }
 
     fn pass_agents(&self) {
-        // Until then, the knowledge of an earlier process counts.
-        if !self.knows_agents() {
-            return;
-        }
         for (key, sender) in &*self.shared.machines.borrow() {
-            let _ = sender.send(Message::Agent(self.has_agent(key)));
+            let has_agent = self.has_agent(key);
+            // Until all is known, that one has none is the knowledge of an earlier process.
+            if has_agent || self.knows_agents() {
+                let _ = sender.send(Message::Agent(has_agent));
+            }
         }
     }
 
@@ -515,3 +516,5 @@ fn too_long(event: &SavedEvent, machine: &str) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod together;

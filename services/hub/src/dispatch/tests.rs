@@ -24,7 +24,7 @@ use crate::notice::{read, with_notification};
 use crate::store::Store;
 use crate::store::tests::{replaced, slow, with_engine};
 
-const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+pub(super) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
 const MACHINE: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db";
 
@@ -37,7 +37,7 @@ fn row(id: &str, status: &str) -> Notices {
 }
 
 /// Runs work with a hub that has its files in this folder. `more` is added to its configuration.
-fn with_hub<F: Future<Output = ()>>(
+pub(super) fn with_hub<F: Future<Output = ()>>(
     folder: &Path,
     more: &str,
     policy: Policy,
@@ -310,7 +310,7 @@ fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kep
 }
 
 /// How long a hub may take for the next step.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine on a machine where the hub is killed after this many writes.
 struct Killed {
@@ -492,7 +492,7 @@ fn put_back_without_a_session(is_over: bool) {
 }
 
 /// A service that approves, and counts the approvals.
-fn approving(count: &Arc<AtomicUsize>) -> TestServer {
+pub(super) fn approving(count: &Arc<AtomicUsize>) -> TestServer {
     let count = count.clone();
     TestServer::start(move |connection| {
         let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);

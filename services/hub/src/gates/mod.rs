@@ -2,9 +2,10 @@
 //!
 //! An approval counts for all machines of an event. So an event is approved once each of its
 //! machines is ready: each has asked for the approval of the current form of the event, and repeats
-//! the question every few seconds for as long as it is ready. The machine that is ready last
-//! approves; the others would only repeat it. With a fleet, the fleet's gate decides: `fleet`, with
-//! the store of `engine`.
+//! the question every few seconds for as long as it is ready. A question counts no longer once the
+//! event has changed, or its machine may prepare again: what is true by now may have been true before,
+//! and not in between. The machine that is ready last approves; the others would only repeat it. With
+//! a fleet, the fleet's gate decides: `fleet`, with the store of `engine`.
 
 mod engine;
 mod fleet;
@@ -112,21 +113,58 @@ impl Gates {
     }
 
     /// Whether a machine may prepare for an event, or whether, as far as this machine is concerned,
-    /// the event may be approved, which is of this resource.
-    pub async fn ask(
-        &self,
+    /// the event may be approved, which is of this resource. Without a fleet, the question counts from
+    /// this call on, not once its answer is awaited: a change in between withdraws it.
+    pub fn ask(
+        self: &Rc<Self>,
         phase: GatePhase,
         machine: &MachineFacts,
         resource_id: &str,
         event: &EventRecord,
-    ) -> Asked {
+    ) -> impl Future<Output = Asked> + use<> {
+        let key = EventKey::new(resource_id, &event_key(&event.event_id));
         let answer = match (&self.fleet, phase) {
-            (Some(fleet), _) => return fleet.ask(phase, machine, event).await,
-            (None, GatePhase::Prepare) => GateAnswer::Open,
-            (None, GatePhase::Approve) => self.ask_others(&machine.name, resource_id, event),
+            (Some(_), _) => None,
+            (None, GatePhase::Prepare) => {
+                self.not_ready(&machine.name, &key);
+                Some(GateAnswer::Open)
+            }
+            (None, GatePhase::Approve) => Some(self.ask_others(&machine.name, key, event)),
         };
-        let has_agent = false;
-        Asked { answer, has_agent }
+        let (gates, machine, event) = (self.clone(), machine.clone(), event.clone());
+        async move {
+            match &gates.fleet {
+                Some(fleet) => fleet.ask(phase, &machine, &event).await,
+                None => Asked {
+                    answer: answer.unwrap_or(GateAnswer::Closed),
+                    has_agent: false,
+                },
+            }
+        }
+    }
+
+    /// Records that an event has changed: its machines have not learned of that yet, and may have to
+    /// prepare again. Those that are still ready ask again.
+    pub fn changed(&self, event: &EventKey) {
+        self.ready.borrow_mut().remove(event);
+    }
+
+    /// Whether what a yes to the approval of an event rests on still holds: each machine that was
+    /// ready then is so.
+    pub fn holds(&self, event: &EventKey) -> bool {
+        let ready = self.ready.borrow();
+        self.fleet.is_some()
+            || ready
+                .get(event)
+                .is_none_or(|ready| ready.complete.is_some())
+    }
+
+    /// Records that a machine is not ready for an event, whatever the event was when it asked.
+    pub fn not_ready(&self, name: &str, event: &EventKey) {
+        if let Some(ready) = self.ready.borrow_mut().get_mut(event) {
+            ready.asked.remove(&name.to_ascii_lowercase());
+            ready.complete = None;
+        }
     }
 
     /// The machines that have a daemon of the fleet; `None` without a fleet.
@@ -163,7 +201,7 @@ impl Gates {
         }
     }
 
-    fn ask_others(&self, name: &str, resource_id: &str, event: &EventRecord) -> GateAnswer {
+    fn ask_others(&self, name: &str, key: EventKey, event: &EventRecord) -> GateAnswer {
         let (now, name) = (Instant::now(), name.to_ascii_lowercase());
         let lower = |name: &String| name.to_ascii_lowercase();
         let mut machines: Vec<String> = event.resources.iter().flatten().map(lower).collect();
@@ -182,9 +220,7 @@ impl Gates {
             asked: HashMap::new(),
             complete: None,
         };
-        let ready = all
-            .entry(EventKey::new(resource_id, &event_key(&event.event_id)))
-            .or_insert_with(new);
+        let ready = all.entry(key).or_insert_with(new);
         if ready.what != what {
             *ready = new();
         }
@@ -212,6 +248,15 @@ impl Gates {
 mod tests {
     use super::*;
 
+    fn key() -> EventKey {
+        EventKey::new("set", "1")
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        scheduled_events_common::program::block_on(future)
+            .unwrap_or_else(|failure| panic!("{}", failure.message))
+    }
+
     #[test]
     fn an_event_is_approved_once_by_the_machine_that_completes_the_others() {
         let gates = Gates::default();
@@ -221,10 +266,10 @@ mod tests {
             resources,
             ..EventRecord::default()
         };
-        assert_eq!(gates.ask_others("a", "set", &event), GateAnswer::Closed);
-        assert_eq!(gates.ask_others("b", "set", &event), GateAnswer::Open);
+        assert_eq!(gates.ask_others("a", key(), &event), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("b", key(), &event), GateAnswer::Open);
         assert_eq!(
-            gates.ask_others("a", "set", &event),
+            gates.ask_others("a", key(), &event),
             GateAnswer::AnotherApproves
         );
         // A longer interruption is another event, for which no machine is ready yet.
@@ -232,7 +277,72 @@ mod tests {
             duration_in_seconds: Some(600),
             ..event
         };
-        assert_eq!(gates.ask_others("b", "set", &longer), GateAnswer::Closed);
-        assert_eq!(gates.ask_others("A", "set", &longer), GateAnswer::Open);
+        assert_eq!(gates.ask_others("b", key(), &longer), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("A", key(), &longer), GateAnswer::Open);
+    }
+
+    /// Whatever two machines ask, in whatever order, while the event becomes another one and the former
+    /// one again: it is approved only once each has asked for that since it could prepare last.
+    #[test]
+    fn no_question_from_before_a_machine_prepares_again_counts() {
+        let form = |seconds| EventRecord {
+            event_id: "1".into(),
+            resources: Some(vec!["a".to_owned(), "b".to_owned()]),
+            duration_in_seconds: Some(seconds),
+            ..EventRecord::default()
+        };
+        let forms = [form(5), form(900)];
+        let machines = ["a", "b"].map(|name| MachineFacts {
+            name: name.into(),
+            ..MachineFacts::default()
+        });
+        block_on(async {
+            // A machine, and the form that it is ready for, or none if it prepares.
+            let steps: Vec<(usize, Option<usize>)> = (0..2)
+                .flat_map(|machine| [None, Some(0), Some(1)].map(|form| (machine, form)))
+                .collect();
+            let length = 5;
+            for number in 0..steps.len().pow(length) {
+                let gates = Rc::<Gates>::default();
+                let mut ready_for = [None; 2];
+                let taken = (0..length).map(|place| steps[number / steps.len().pow(place) % 6]);
+                let taken: Vec<_> = taken.collect();
+                for &(machine, form) in &taken {
+                    ready_for[machine] = form;
+                    let (phase, event) = match form {
+                        Some(form) => (GatePhase::Approve, &forms[form]),
+                        None => (GatePhase::Prepare, &forms[0]),
+                    };
+                    let asked = gates.ask(phase, &machines[machine], "set", event).await;
+                    let may_approve =
+                        phase == GatePhase::Approve && asked.answer != GateAnswer::Closed;
+                    assert!(
+                        !may_approve || ready_for == [form; 2],
+                        "{taken:?}: {ready_for:?}"
+                    );
+                }
+            }
+        });
+    }
+
+    /// Two messages of one batch make the event another one, and the former one again.
+    #[test]
+    fn a_question_from_before_a_change_does_not_count_although_its_answer_comes_later() {
+        let (gates, event) = (
+            Rc::<Gates>::default(),
+            EventRecord {
+                event_id: "1".into(),
+                resources: Some(vec!["a".to_owned(), "b".to_owned()]),
+                ..EventRecord::default()
+            },
+        );
+        let machine = MachineFacts {
+            name: "a".into(),
+            ..MachineFacts::default()
+        };
+        let asked = gates.ask(GatePhase::Approve, &machine, "set", &event);
+        gates.changed(&key());
+        block_on(asked);
+        assert_eq!(gates.ask_others("b", key(), &event), GateAnswer::Closed);
     }
 }

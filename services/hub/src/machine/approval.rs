@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Machine;
 use crate::azure::arm::ArmError;
 use crate::message::Message;
+use crate::notice::EventKey;
 use crate::store::StoreError;
 
 impl Machine {
@@ -27,6 +28,15 @@ impl Machine {
             }
             self.on_message(message).await?;
         }
+        // Another machine may have a watcher of its own since the gate's yes.
+        let holds = |id: &String| {
+            let key = event_key(id);
+            self.events.get(&key).is_none_or(|known| {
+                let event = EventKey::new(&known.resource_id, &key);
+                self.shared.gates.holds(&event)
+            })
+        };
+        is_outdated |= self.has_watcher || !posted.iter().all(holds);
         if !is_outdated && !self.is_stopping && self.session.awaits_answer() {
             self.send(posted);
             return Ok(());

@@ -188,15 +188,14 @@ impl Commands {
         &mut self,
         phase: GatePhase,
         event: EventRecord,
-        resource_id: String,
+        resource_id: &str,
         attempt: u32,
         facts: &MachineFacts,
     ) {
-        let (gates, sender) = (self.shared.gates.clone(), self.sender.clone());
-        let (facts, question) = (facts.clone(), event.clone());
+        let asked = self.shared.gates.ask(phase, facts, resource_id, &event);
+        let sender = self.sender.clone();
         let task = tokio::task::spawn_local(async move {
-            let Asked { answer, has_agent } =
-                gates.ask(phase, &facts, &resource_id, &question).await;
+            let Asked { answer, has_agent } = asked.await;
             let _ = sender.send(Message::Gate { attempt, answer });
             if has_agent {
                 let _ = sender.send(Message::Agent(true));

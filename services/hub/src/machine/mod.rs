@@ -55,6 +55,8 @@ pub struct Machine {
     /// The keys of those that were approved beside others that were refused. The session asks for all of them again.
     approved: HashSet<String>,
     gate_answers: GateAnswers,
+    /// Whether its own watcher acts, although this hub still puts it back.
+    has_watcher: bool,
     /// Notices that are not kept yet.
     pending: Vec<Done>,
     sender: mpsc::UnboundedSender<Message>,
@@ -113,6 +115,7 @@ impl Machine {
             entry: Entry::default(),
             approved: HashSet::new(),
             gate_answers: GateAnswers::default(),
+            has_watcher: false,
             pending: Vec::new(),
             sender,
             inbox,
@@ -235,9 +238,6 @@ impl Machine {
             }
         }
         loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.on_message(message).await?;
-            }
             let until = self.act().await?;
             let mut is_kept = self.save().await?;
             if is_kept {
@@ -296,6 +296,10 @@ impl Machine {
     async fn act(&mut self) -> Result<UnixMillis, StoreError> {
         loop {
             self.shared.journal.capacity().await;
+            // A machine that asks whether an event may be approved has read all that was sent to it.
+            while let Ok(message) = self.inbox.try_recv() {
+                self.on_message(message).await?;
+            }
             let now = self.set_time();
             let events = &self.events;
             let step = OwnedStep::new(self.session.take_step(now), |event| event_of(events, event));
@@ -374,9 +378,11 @@ impl Machine {
                     names.extend(known.may_be_named.iter().cloned());
                 }
                 let resource_id = known
-                    .map(|known| known.resource_id.clone())
+                    .map(|known| known.resource_id.as_str())
                     .unwrap_or_default();
-                if phase == GatePhase::Approve && self.may_have_changed(&event) {
+                if phase == GatePhase::Approve
+                    && (self.has_watcher || self.may_have_changed(&event))
+                {
                     let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
                 } else {
                     self.commands
@@ -495,11 +501,28 @@ impl Machine {
     }
 
     fn set_agent(&mut self, has_agent: bool) {
+        let is_new = has_agent && !self.facts.has_agent && !self.has_watcher;
+        self.has_watcher = has_agent;
+        if is_new {
+            // Its watcher may prepare now, and be ready later.
+            for (key, known) in &self.events {
+                let event = EventKey::new(&known.resource_id, key);
+                self.shared.gates.not_ready(&self.facts.name, &event);
+                self.shared.approvals.withdraw(&event);
+            }
+        }
+        if self.facts.has_agent == has_agent {
+            return;
+        }
         // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
-        if self.facts.has_agent == has_agent
-            || self.session.out_of_service_since().is_some()
-            || !self.commands.is_empty()
-        {
+        if self.session.out_of_service_since().is_some() || !self.commands.is_empty() {
+            if is_new {
+                log::printable(&format!(
+                    "warning: {} has a watcher of its own now: its events are not approved, and it is put back if this hub \
+                     has prepared it",
+                    self.facts.resource_id
+                ));
+            }
             return;
         }
         let facts = MachineFacts {
