@@ -455,9 +455,10 @@ pub(super) mod tests {
     #[test]
     fn all_implementations_find_the_same_special_bytes() {
         // Under Miri each byte takes a thousand times as long.
-        for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 17 } else { 1 }) {
+        let [bytes_apart, places_apart] = if cfg!(miri) { [17, 7] } else { [1, 1] };
+        for byte in (0..=u8::MAX).step_by(bytes_apart) {
             for other in [b'a', b' ', 0, 0xff] {
-                for place in 0..BLOCK {
+                for place in (0..BLOCK).step_by(places_apart) {
                     let mut block = [other; BLOCK];
                     block[place] = byte;
                     let expected = bytes::special(&block);
