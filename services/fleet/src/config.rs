@@ -17,7 +17,11 @@ pub(crate) struct Config {
 impl Config {
     /// Reads a file. An error begins with `FILE:LINE:COLUMN: ` where it has a place.
     pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
-        toml_file::load(path, Self::parse)
+        toml_file::load(path, |text| {
+            let config = Self::parse(text)?;
+            config.gate.check_place(path)?;
+            Ok(config)
+        })
     }
 
     fn parse(text: &str) -> Result<Self, Invalid> {

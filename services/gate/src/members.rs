@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::config::Config;
 use crate::engine::{Clock, Revision, StoreTime};
 use crate::register::MachineRegister;
+use crate::store::{self, Invalid};
 use scheduled_events_common::names::Name;
 
 /// How long a machine may be silent.
@@ -46,6 +47,21 @@ pub struct Member {
     pub register: MachineRegister,
     /// Whether it runs, as far as its heartbeat shows.
     pub presence: Presence,
+}
+
+/// The register of a machine, as it was listed under this key.
+///
+/// # Errors
+/// It is none, or a copy of one: tools that copy the files of a shared folder leave such a copy,
+/// whose heartbeat has stopped.
+pub fn listed(key: &str, value: &str) -> Result<MachineRegister, Invalid> {
+    let register: MachineRegister = store::check(value)?;
+    match &register.machine {
+        Some(name) if key.strip_prefix("machines/") != Some(&*name.key()) => {
+            Err(Invalid::Copy(name.clone()))
+        }
+        _ => Ok(register),
+    }
 }
 
 /// Whether a machine runs, as far as its heartbeat shows.

@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Engine, EngineError, Revision, Swap, VALUE_MAX};
+use crate::engine::{self, Engine, EngineError, Revision, Swap, VALUE_MAX};
+use scheduled_events_common::names::Name;
 
 /// The version of the registers' format. A register with another version, or without one, is
 /// refused and never overwritten: that would lose what a later version of this program keeps there.
@@ -61,27 +62,40 @@ pub async fn list<T: DeserializeOwned>(
 /// # Errors
 /// The value is not a register of this kind, or its format is of another version than [`FORMAT`].
 pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
-    check(value).map_err(|invalid| {
-        EngineError(match invalid {
-            Invalid::Damaged(error) => {
-                let places = if key.starts_with("groups/") {
-                    " and all places in it: make sure first that the machines of the group are in service"
-                } else {
-                    ""
-                };
-                format!(
-                    "the register {key} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
-                     {key}` deletes it{places}"
-                )
-            }
-            Invalid::Format(found) => {
-                let found = found.map_or("no format".to_owned(), |format| format!("format {format}"));
-                format!(
-                    "the register {key} has {found}, and this program has format {FORMAT}: it is left as it is; run the same \
-                     version on all machines"
-                )
-            }
-        })
+    check(value).map_err(|invalid| problem(key, &invalid))
+}
+
+/// What an operator needs to know about a register that is none.
+pub fn problem(key: &str, invalid: &Invalid) -> EngineError {
+    // As a shell takes it.
+    let shown = if engine::is_key(key) {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    EngineError(match invalid {
+        Invalid::Damaged(error) => {
+            let places = if key.starts_with("groups/") {
+                " and all places in it: make sure first that the machines of the group are in service"
+            } else {
+                ""
+            };
+            format!(
+                "the register {shown} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
+                 {shown}` deletes it{places}"
+            )
+        }
+        Invalid::Format(found) => {
+            let found = found.map_or("no format".to_owned(), |format| format!("format {format}"));
+            format!(
+                "the register {shown} has {found}, and this program has format {FORMAT}: it is left as it is; run the same \
+                 version on all machines"
+            )
+        }
+        Invalid::Copy(machine) => format!(
+            "the register {shown} is a copy of that of {machine}, and counts for nothing: `scheduled-events-fleet delete-register \
+             {shown}` deletes it"
+        ),
     })
 }
 
@@ -92,6 +106,8 @@ pub enum Invalid {
     Damaged(serde_json::Error),
     /// Its format has another version, or none.
     Format(Option<u64>),
+    /// It is this machine's register, under a key that is not its own.
+    Copy(Name),
 }
 
 /// A register from its text.

@@ -5,13 +5,13 @@
 
 use std::error::Error;
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Url;
-use scheduled_events::files::is_same_file;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_common::address::{self, AddressError};
+use scheduled_events_common::config::{check_metrics, check_metrics_of_file, plain};
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
 use serde::Deserialize;
@@ -266,13 +266,7 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         toml_file::load(path, |text| {
             let config = Self::parse(text)?;
-            let is_it = |metrics: &PathBuf| is_same_file(metrics, path);
-            if config.metrics.as_ref().is_some_and(is_it) {
-                return Err((
-                    None,
-                    "`metrics` is this configuration, expected a file of its own, which is replaced every few seconds".into(),
-                ));
-            }
+            check_metrics_of_file("metrics", config.metrics.as_deref(), path)?;
             Ok(config)
         })
     }
@@ -329,7 +323,7 @@ impl Config {
                 return problem("`queue.emulator` is set, and `queue.url` is not on this machine");
             }
         }
-        config.check_files().map_err(|why| (None, why))?;
+        config.check_files()?;
         let management = config
             .management_url()
             .map_err(|why| (None, why.to_string()))?;
@@ -361,36 +355,27 @@ impl Config {
     }
 
     /// Whether each file is its own: the metrics replace theirs, and the state folder has other files.
-    fn check_files(&self) -> Result<(), String> {
-        let plain = |path: &Path| without_dots(&std::path::absolute(path).unwrap_or(path.into()));
-        let (audit, state) = (plain(&self.audit), plain(&self.state));
-        if audit.starts_with(&state) {
-            return Err(format!(
-                "`audit` is inside `state`: {:?}, expected a file beside the folder, which has the states of machines only",
-                self.audit.display().to_string()
+    fn check_files(&self) -> Result<(), Invalid> {
+        if plain(&self.audit).starts_with(plain(&self.state)) {
+            return Err((
+                None,
+                format!(
+                    "`audit` is inside `state`: {:?}, expected a file beside the folder, which has the states of machines only",
+                    self.audit.display().to_string()
+                ),
             ));
         }
-        let Some(metrics) = &self.metrics else {
-            return Ok(());
-        };
-        let found = plain(metrics);
         let files = [
             ("audit", Some(&self.audit)),
             ("state", Some(&self.state)),
             ("gate", self.gate.as_ref()),
             ("store", self.store.as_ref()),
         ];
-        let files = files.map(|(name, path)| (name, path.map(|path| plain(path))));
-        let policy = ("policy", Some(plain(Path::new(&self.policy))));
-        for (name, path) in files.into_iter().chain([policy]) {
-            if path.is_some_and(|path| path == found) {
-                return Err(format!(
-                    "`metrics` is the file of `{name}`: {:?}, expected a file of its own, which is replaced every few seconds",
-                    metrics.display().to_string()
-                ));
-            }
-        }
-        Ok(())
+        let files = files
+            .into_iter()
+            .filter_map(|(key, path)| Some((key, path?.as_path())));
+        let policy = ("policy", Path::new(&self.policy));
+        check_metrics("metrics", self.metrics.as_deref(), files.chain([policy]))
     }
 
     /// The address of Azure Resource Manager.
@@ -409,19 +394,6 @@ impl Config {
             Err(error) => Err(SettingError::Management { found, error }),
         }
     }
-}
-
-/// The path without `.` and `..`, whether it exists or not.
-fn without_dots(path: &Path) -> PathBuf {
-    let mut found = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(found.pop()),
-            Component::CurDir => {}
-            part => found.push(part),
-        }
-    }
-    found
 }
 
 fn default_policy() -> String {

@@ -615,7 +615,10 @@ impl Store {
                 ));
                 true
             }
-            Some(Err(Invalid::Format(_))) => return Err(StoreError::OtherVersion),
+            // Only a register of a machine can be a copy.
+            Some(Err(Invalid::Format(_) | Invalid::Copy(_))) => {
+                return Err(StoreError::OtherVersion);
+            }
         };
         if !is_own {
             return Err(StoreError::Taken);

@@ -203,6 +203,33 @@ fn a_register_of_another_version_is_deleted_by_force_only() {
 }
 
 #[test]
+fn a_copy_of_a_register_is_named_and_can_be_deleted() {
+    let fleet = Fleet::new("");
+    let registers = fleet.path().join("registers/machines");
+    let gate = fleet.start("a", None);
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let own = || block_on(engine.read("machines/a")).expect("read");
+    wait_for("a heartbeat", own);
+    let copy = registers.join("a (copy)");
+    std::fs::create_dir(&copy).expect("a folder");
+    let first = registers.join("a/.1");
+    std::fs::copy(first, copy.join(".1")).expect("a copy");
+    let key = "machines/a (copy)";
+    let status = wait::output(gate.fleet().arg("status"));
+    let errors = String::from_utf8_lossy(&status.stderr);
+    assert_eq!(status.status.code(), Some(1), "{errors}");
+    let expected = format!("the register {key:?} is a copy of that of a, and counts for nothing");
+    assert!(errors.contains(&expected), "{errors}");
+    for (key, code) in [(key, 0), (key, 2), ("machines/a", 1)] {
+        let output = wait::output(gate.fleet().args(["delete-register", key]));
+        assert_eq!(output.status.code(), Some(code), "{key}: {output:?}");
+    }
+    let status = wait::output(gate.fleet().arg("status"));
+    assert!(status.status.success(), "{status:?}");
+    assert!(own().is_some());
+}
+
+#[test]
 fn a_fleet_is_tried_without_azure() {
     let folder = TempDir::new().expect("a folder");
     std::fs::write(

@@ -5,7 +5,8 @@ use scheduled_events_core::record::Printable;
 
 use crate::config::Config;
 use crate::engine::{self, EngineError, Versioned};
-use crate::register::{EventRegister, GroupRegister, MachineRegister, MarkRegister};
+use crate::members;
+use crate::register::{EventRegister, GroupRegister, MarkRegister};
 use crate::store::{Invalid, check};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print;
@@ -16,24 +17,28 @@ use scheduled_events_common::output::print;
 /// The store does not answer, or the register is valid or of another version.
 pub async fn delete_register(config: &Config, key: &str, force: bool) -> Result<(), Failure> {
     let refused = |error: EngineError| Failure::refused(error.to_string());
-    let kind = key
-        .split('/')
-        .next()
-        .filter(|_| engine::is_key(key))
-        .unwrap_or_default();
-    let check: fn(&str) -> Result<(), Invalid> = match kind {
-        "events" => |value| check::<EventRegister>(value).map(drop),
-        "groups" => |value| check::<GroupRegister>(value).map(drop),
-        "machines" => |value| check::<MachineRegister>(value).map(drop),
-        "marks" => |value| check::<MarkRegister>(value).map(drop),
-        _ => {
-            return Err(Failure::usage(format!(
-                "found the register {key:?}, expected one such as groups/web, as `status` names it"
-            )));
-        }
+    let kind = key.split('/').next().unwrap_or_default();
+    let unknown = || {
+        Failure::usage(format!(
+            "found the register {key:?}, expected one such as groups/web, as `status` names it"
+        ))
     };
+    let check: fn(&str, &str) -> Result<(), Invalid> = match kind {
+        "events" => |_, value| check::<EventRegister>(value).map(drop),
+        "groups" => |_, value| check::<GroupRegister>(value).map(drop),
+        "machines" => |key, value| members::listed(key, value).map(drop),
+        "marks" => |_, value| check::<MarkRegister>(value).map(drop),
+        _ => return Err(unknown()),
+    };
+    let check = |value: &str| check(key, value);
+    let is_key = engine::is_key(key);
     let engine = engine::open(config).await.map_err(Failure::usage)?;
-    let mut found = engine.read(key).await.map_err(refused)?;
+    // What `status` names may be a copy, under no key of this program.
+    let mut found = if is_key {
+        engine.read(key).await.map_err(refused)?
+    } else {
+        None
+    };
     if found
         .as_ref()
         .is_none_or(|found| check(&found.value).is_ok())
@@ -46,9 +51,13 @@ pub async fn delete_register(config: &Config, key: &str, force: bool) -> Result<
         found = listed.into_iter().find_map(damaged).or(found);
     }
     let Some(found) = found else {
-        return Err(Failure::refused(format!(
-            "there is no register {key}; `status` names those that cannot be read"
-        )));
+        return Err(if is_key {
+            Failure::refused(format!(
+                "there is no register {key}; `status` names those that cannot be read"
+            ))
+        } else {
+            unknown()
+        });
     };
     match check(&found.value) {
         Ok(()) => {

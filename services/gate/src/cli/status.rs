@@ -15,12 +15,12 @@ use crate::driver::{MARKS, marks_prefix, now};
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime, check_clock};
 use crate::event::Event;
 use crate::group::shares;
-use crate::members::{Member, Presence, SilenceLimits, presence};
+use crate::members::{self, Member, Presence, SilenceLimits, presence};
 use crate::protocol::Why;
 use crate::register::{
     EventRegister, GroupRegister, MachineRegister, MarkRegister, Next, Progress, Stamp,
 };
-use crate::store::{decode, list};
+use crate::store::{list, problem};
 use scheduled_events_common::failure::Failure;
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
@@ -150,10 +150,10 @@ impl Registers {
             written,
         } in listed
         {
-            let register: MachineRegister = match decode(&key, &register.value) {
+            let register = match members::listed(&key, &register.value) {
                 Ok(register) => register,
-                Err(problem) => {
-                    problems.push(problem);
+                Err(invalid) => {
+                    problems.push(problem(&key, &invalid));
                     continue;
                 }
             };

@@ -14,7 +14,9 @@ use toml::Spanned;
 
 use window::WindowConfig;
 
-use scheduled_events_common::config::{default_audit, default_metadata, machine, metadata, path};
+use scheduled_events_common::config::{
+    check_metrics, check_metrics_of_file, default_audit, default_metadata, machine, metadata, path,
+};
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
 
@@ -238,7 +240,41 @@ impl Config {
     /// The file cannot be read, or is invalid. The sentence begins with `FILE:LINE:COLUMN: ` where
     /// the error has a place.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        toml_file::load(path, Self::parse)
+        toml_file::load(path, |text| {
+            let config = Self::parse(text)?;
+            config.check_place(path)?;
+            Ok(config)
+        })
+    }
+
+    /// Checks that the metrics do not replace the file from which this was read.
+    ///
+    /// # Errors
+    /// They do.
+    pub fn check_place(&self, path: &Path) -> Result<(), Invalid> {
+        check_metrics_of_file("metrics_file", self.metrics_file.as_deref(), path)
+    }
+
+    /// Checks that the metrics replace no other file of the configuration.
+    fn check_files(&self) -> Result<(), Invalid> {
+        let etcd = self.etcd.as_ref();
+        let files = [
+            ("audit", Some(&self.audit)),
+            ("socket", Some(&self.socket)),
+            ("etcd.ca", etcd.and_then(|etcd| etcd.ca.as_ref())),
+            (
+                "etcd.identity",
+                etcd.and_then(|etcd| etcd.identity.as_ref()),
+            ),
+            (
+                "etcd.password_file",
+                etcd.and_then(|etcd| etcd.password_file.as_ref()),
+            ),
+        ];
+        let files = files
+            .into_iter()
+            .filter_map(|(key, path)| Some((key, path?.as_path())));
+        check_metrics("metrics_file", self.metrics_file.as_deref(), files)
     }
 
     /// Reads a configuration.
@@ -301,6 +337,7 @@ impl Config {
                 format!("`forget_after` is {forget_after}, {expected}"),
             ));
         }
+        config.check_files()?;
         for (index, group) in config.groups.iter().enumerate() {
             let name = group.name.get_ref();
             let allowed =
@@ -426,6 +463,16 @@ mod tests {
     }
 
     #[test]
+    fn metrics_do_not_replace_the_configuration() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("fleet.toml");
+        std::fs::write(&file, format!("metrics_file = {file:?}\n")).expect("written");
+        let error = Config::load(&file).expect_err("it would be replaced");
+        let expected = format!("{}: `metrics_file` is this configuration", file.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+
+    #[test]
     fn an_error_has_its_place() {
         let folder = "engine = \"folder\"\nfolder = { path = \"/tmp/x\" }\n";
         for (text, expected) in [
@@ -468,6 +515,19 @@ mod tests {
             (
                 format!("{folder}audit = \"\""),
                 "3:9 found \"\", expected the path of a file",
+            ),
+            (
+                format!("{folder}audit = \"/a\"\nmetrics_file = \"/b/../a\""),
+                "`metrics_file` is the file of `audit`: \"/b/../a\", expected a file of its own",
+            ),
+            (
+                format!("{folder}metrics_file = \"/run/scheduled-events/fleet.sock\""),
+                "`metrics_file` is the file of `socket`",
+            ),
+            (
+                "engine = \"etcd\"\netcd = { endpoints = [], ca = \"/a\" }\nmetrics_file = \"/a\""
+                    .to_owned(),
+                "`metrics_file` is the file of `etcd.ca`",
             ),
             (
                 "engine = \"folder\"\nfolder.path = \"\"".to_owned(),

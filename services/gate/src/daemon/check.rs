@@ -79,9 +79,7 @@ impl Daemon {
         for aged in self.engine.list_aged("machines/").await? {
             let (member, problem) = self.judge(&aged);
             invalid.extend(problem.err());
-            if member.name != self.machine {
-                members.push(member);
-            }
+            members.extend(member.filter(|member| member.name != self.machine));
         }
         Ok((members, invalid))
     }

@@ -13,10 +13,10 @@ use crate::driver::{Members, change_group};
 use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
 use crate::event::Event;
 use crate::group::shares;
-use crate::members::{Member, Presence, Sightings, SilenceLimits, presence};
+use crate::members::{self, Member, Presence, Sightings, SilenceLimits, presence};
 use crate::protocol::{GroupHealth, Share};
 use crate::register::{GroupChange, GroupRegister, MachineRegister};
-use crate::store;
+use crate::store::{self, Invalid};
 use scheduled_events_common::log;
 use scheduled_events_common::names::Name;
 
@@ -97,7 +97,7 @@ impl Members for Daemon {
                 return Ok(silent);
             }
             let listed = self.engine.list_aged("machines/").await?;
-            let members = listed.iter().map(|aged| self.judge(aged).0);
+            let members = listed.iter().filter_map(|aged| self.judge(aged).0);
             let beating: BTreeSet<_> = members
                 .filter(|member| member.presence == Presence::Beating)
                 .map(|member| member.name)
@@ -135,11 +135,11 @@ impl Daemon {
         }];
         let (mut gone, mut has_doubts, mut result) = (Vec::new(), false, Ok(()));
         for aged in listed {
-            let (mut member, problem) = self.judge(&aged);
+            let (member, problem) = self.judge(&aged);
             result = result.and(problem);
-            if member.name == self.machine {
+            let Some(mut member) = member.filter(|member| member.name != self.machine) else {
                 continue;
-            }
+            };
             if member.presence == Presence::Gone {
                 if self.is_gone_for_certain(&member.name, &aged.register.revision) {
                     gone.push((member.clone(), aged.key, aged.register.revision));
@@ -189,24 +189,24 @@ impl Daemon {
     }
 
     /// A machine as its register shows it. A machine whose register cannot be read counts as
-    /// silent, so that the damaged register delays no other; only its existence is known.
-    pub(super) fn judge(&self, aged: &Aged) -> (Member, Result<(), EngineError>) {
-        let of_key = Name::from(aged.key.trim_start_matches("machines/"));
-        let register = match store::decode::<MachineRegister>(&aged.key, &aged.register.value) {
+    /// silent, so that the damaged register delays no other; only its existence is known. A copy of
+    /// a register is no machine.
+    pub(super) fn judge(&self, aged: &Aged) -> (Option<Member>, Result<(), EngineError>) {
+        let of_key = || Name::from(aged.key.trim_start_matches("machines/"));
+        let register = match members::listed(&aged.key, &aged.register.value) {
             Ok(register) => register,
-            Err(problem) => {
-                let register = MachineRegister::default();
-                return (
-                    Member {
-                        name: of_key,
-                        register,
-                        presence: Presence::Silent,
-                    },
-                    Err(problem),
-                );
+            Err(invalid) => {
+                let problem = Err(store::problem(&aged.key, &invalid));
+                let silent = || Member {
+                    name: of_key(),
+                    register: MachineRegister::default(),
+                    presence: Presence::Silent,
+                };
+                let is_copy = matches!(invalid, Invalid::Copy(_));
+                return ((!is_copy).then(silent), problem);
             }
         };
-        let name = register.machine.clone().unwrap_or(of_key);
+        let name = register.machine.clone().unwrap_or_else(of_key);
         let presence = presence(
             &register,
             aged.written,
@@ -216,14 +216,12 @@ impl Daemon {
         if presence == Presence::Beating {
             self.machines.borrow_mut().sightings.forget(&name);
         }
-        (
-            Member {
-                name,
-                register,
-                presence,
-            },
-            Ok(()),
-        )
+        let member = Member {
+            name,
+            register,
+            presence,
+        };
+        (Some(member), Ok(()))
     }
 
     /// Whether a machine that seems to be gone was silent for long enough while this process

@@ -96,6 +96,8 @@ struct TokenResponse {
 enum Failure {
     /// It did not reach the server, so another one may be asked.
     NotSent(String),
+    /// Whether it arrived is unknown, or the server cannot carry it out at the moment.
+    NoAnswer(String),
     /// The token is no longer valid.
     Token,
     Other(String),
@@ -251,12 +253,32 @@ impl EtcdEngine {
         })
     }
 
-    /// Sends a request to the server that answered last, and to the others in turn as long as it
-    /// certainly did not arrive: a swap that was carried out must not be reported as refused.
+    /// Sends a request that changes something to the server that answered last, and to the others
+    /// in turn as long as it certainly did not arrive: a swap that was carried out must not be
+    /// reported as refused.
+    async fn write<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, EngineError> {
+        self.call(path, body, false).await
+    }
+
+    /// Sends a request that changes nothing, and sends it to the others as well if one does not
+    /// answer, or answers that it cannot.
+    async fn look<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, EngineError> {
+        self.call(path, body, true).await
+    }
+
     async fn call<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
         body: &Value,
+        is_repeatable: bool,
     ) -> Result<T, EngineError> {
         let mut has_new_token = false;
         let count = self.endpoints.len();
@@ -267,7 +289,7 @@ impl EtcdEngine {
             // another one.
             let index = (first + attempt) % count;
             let endpoint = &self.endpoints[index];
-            let error = match self.request(endpoint, path, body).await {
+            let failure = match self.request(endpoint, path, body).await {
                 Ok(response) => {
                     self.current.set(index);
                     return serde_json::from_slice(&response).map_err(|error| {
@@ -278,27 +300,28 @@ impl EtcdEngine {
                     has_new_token = true;
                     match self.authenticate(endpoint).await {
                         Ok(()) => continue,
-                        Err(Failure::NotSent(why) | Failure::Other(why)) => why,
-                        Err(Failure::Token) => "etcd refuses the user and the password".into(),
+                        Err(Failure::Token) => {
+                            Failure::Other("etcd refuses the user and the password".into())
+                        }
+                        Err(failure) => failure,
                     }
                 }
-                Err(Failure::Token) => "etcd refuses a new token".into(),
-                Err(Failure::NotSent(why)) => {
-                    attempt += 1;
-                    if attempt < count {
-                        continue;
-                    }
-                    why
-                }
-                Err(Failure::Other(why)) => {
-                    // The next call asks another server.
-                    if self.current.get() == index {
-                        self.current.set((index + 1) % count);
-                    }
-                    why
-                }
+                Err(failure) => failure,
             };
-            return Err(EngineError(format!("etcd at {endpoint}: {error}")));
+            let (why, may_ask_another) = match failure {
+                Failure::NotSent(why) => (why, true),
+                Failure::NoAnswer(why) => (why, is_repeatable),
+                Failure::Token => ("etcd refuses a new token".into(), false),
+                Failure::Other(why) => (why, false),
+            };
+            // The next call begins with another server.
+            if self.current.get() == index {
+                self.current.set((index + 1) % count);
+            }
+            attempt += 1;
+            if !may_ask_another || attempt == count {
+                return Err(EngineError(format!("etcd at {endpoint}: {why}")));
+            }
         }
     }
 
@@ -357,14 +380,14 @@ impl EtcdEngine {
             if error.is_connect() {
                 Failure::NotSent(why)
             } else {
-                Failure::Other(why)
+                Failure::NoAnswer(why)
             }
         })?;
         self.clock.saw_headers(response.headers());
         let status = response.status();
         let body = http::body(response, RESPONSE_MAX)
             .await
-            .map_err(|error| Failure::Other(error.to_string()))?;
+            .map_err(|error| Failure::NoAnswer(error.to_string()))?;
         if status.is_success() {
             return Ok(body);
         }
@@ -380,11 +403,12 @@ impl EtcdEngine {
         {
             return Err(Failure::Token);
         }
-        Err(Failure::Other(format!(
-            "status {}: {}",
-            status.as_u16(),
-            self.excerpt(&text)
-        )))
+        let why = format!("status {}: {}", status.as_u16(), self.excerpt(&text));
+        Err(if status.is_server_error() {
+            Failure::NoAnswer(why)
+        } else {
+            Failure::Other(why)
+        })
     }
 }
 
@@ -392,7 +416,7 @@ impl Engine for EtcdEngine {
     fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
         Box::pin(async move {
             let response: RangeResponse = self
-                .call("kv/range", &json!({ "key": self.key(key) }))
+                .look("kv/range", &json!({ "key": self.key(key) }))
                 .await?;
             response
                 .kvs
@@ -414,7 +438,7 @@ impl Engine for EtcdEngine {
             let put =
                 json!({ "requestPut": { "key": key, "value": BASE64_STANDARD.encode(value) } });
             let response: TransactionResponse = self
-                .call("kv/txn", &transaction(&key, expected, &put))
+                .write("kv/txn", &transaction(&key, expected, &put))
                 .await?;
             Ok(if response.succeeded {
                 Swap::Done(Revision(response.header.revision))
@@ -429,7 +453,7 @@ impl Engine for EtcdEngine {
             let key = self.key(key);
             let delete = json!({ "requestDeleteRange": { "key": key } });
             let response: TransactionResponse = self
-                .call("kv/txn", &transaction(&key, Some(expected), &delete))
+                .write("kv/txn", &transaction(&key, Some(expected), &delete))
                 .await?;
             Ok(response.succeeded)
         })
@@ -440,7 +464,7 @@ impl Engine for EtcdEngine {
             let (mut range, mut found) = (self.range(prefix), Vec::new());
             range["limit"] = json!(PAGE);
             loop {
-                let response: RangeResponse = self.call("kv/range", &range).await?;
+                let response: RangeResponse = self.look("kv/range", &range).await?;
                 let last = response.kvs.last().map(|last| last.key.clone());
                 for key_value in response.kvs {
                     let (key, register) = key_value.versioned()?;
@@ -487,7 +511,7 @@ impl SplitRegisters for EtcdEngine {
         Box::pin(async move {
             // A transaction without a comparison succeeds.
             let body = json!({ "success": self.reads(key, prefix, since) });
-            self.whole(self.call("kv/txn", &body).await?, prefix)
+            self.whole(self.look("kv/txn", &body).await?, prefix)
         })
     }
 
@@ -520,7 +544,7 @@ impl SplitRegisters for EtcdEngine {
             actions.push(put(&format!("{prefix}{name}"), part));
             actions.extend(self.reads(key, prefix, since));
             let body = json!({ "compare": compare, "success": actions });
-            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            let response: TransactionResponse = self.write("kv/txn", &body).await?;
             if response.succeeded {
                 self.whole(response, prefix).map(Some)
             } else {
@@ -541,7 +565,7 @@ impl SplitRegisters for EtcdEngine {
                 .map(|range| json!({ "requestDeleteRange": range }));
             let body =
                 json!({ "compare": [has_revision(&key, Some(expected))], "success": delete });
-            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            let response: TransactionResponse = self.write("kv/txn", &body).await?;
             Ok(response.succeeded)
         })
     }
@@ -622,9 +646,69 @@ impl KeyValue {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::register::GroupRegister;
     use crate::store;
+
+    /// Answers each request with these bytes, and counts the requests.
+    async fn server(answer: &'static [u8]) -> (String, Rc<Cell<usize>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let requests = Rc::new(Cell::new(0));
+        let count = requests.clone();
+        tokio::task::spawn_local(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                count.set(count.get() + 1);
+                let _ = stream.write_all(answer).await;
+            }
+        });
+        (format!("http://{address}"), requests)
+    }
+
+    #[tokio::test]
+    async fn a_read_is_answered_by_the_next_server_and_a_write_is_sent_once() {
+        const FOUND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\nconnection: close\r\n\r\n\
+            {\"kvs\":[{\"key\":\"Z3JvdXBzL3dlYg==\",\"value\":\"e30=\",\"mod_revision\":\"7\"}]}";
+        const CANNOT: &[u8] =
+            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let test = async {
+            // One closes the connection, and one has no leader.
+            for answer in [b"", CANNOT] {
+                let (first, sent) = server(answer).await;
+                let (second, asked) = server(FOUND).await;
+                let config = EtcdConfig {
+                    endpoints: vec![first.clone(), second],
+                    prefix: String::new(),
+                    ca: None,
+                    identity: None,
+                    user: None,
+                    password_file: None,
+                };
+                let engine = || EtcdEngine::new(&config).expect("an engine");
+                // As for a command of an operator, each process asks the first one first.
+                for _ in 0..2 {
+                    let found = engine().read("groups/web").await.expect("an answer");
+                    assert_eq!(found.expect("a register").value, "{}");
+                }
+                let listed = engine().list("groups/").await.expect("an answer");
+                assert_eq!(listed.len(), 1);
+                assert_eq!((sent.take(), asked.take()), (3, 3));
+                let written = engine().swap("groups/web", None, "{}").await;
+                let error = written.expect_err("whether it was done is unknown").0;
+                assert!(error.starts_with(&format!("etcd at {first}: ")), "{error}");
+                assert_eq!((sent.get(), asked.get()), (1, 0));
+            }
+        };
+        tokio::task::LocalSet::new().run_until(test).await;
+    }
 
     #[test]
     fn a_value_that_is_no_text_is_the_problem_of_its_register() {

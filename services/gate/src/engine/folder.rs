@@ -8,6 +8,9 @@
 //! late writer finds its number taken. With only one process they do not: a write that it gave up
 //! and started again cannot become current, since its number is lower.
 //!
+//! What root adds, as an operator's command does, belongs to the owner of the folder that it is in:
+//! the daemons have a user of their own.
+//!
 //! Limits: the engine is as available as the file system, and a mount that hangs is an engine that
 //! does not answer. NFS must be version 4, or 3 mounted with `lookupcache=none`: with cached
 //! directories a reader can see an old version for some seconds, which delays the gate, but never
@@ -15,13 +18,16 @@
 //! machine needs the same user, or one that may write: each user with write access here takes part
 //! in the decisions about approvals.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
 
 use super::clock::{Clock, StoreClock, StoreTime};
 use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
@@ -124,10 +130,7 @@ impl Engine for FolderEngine {
         let (expected, value, clock) = (expected.cloned(), value.to_owned(), self.clock.clone());
         let kept = if self.is_shared { VERSIONS_KEPT } else { 1 };
         self.run("write", key, move |root, folder| {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
+            make_folder(root, folder)?;
             let found = current(folder)?;
             let number = found.as_ref().map_or(0, |version| version.number);
             if found
@@ -256,8 +259,17 @@ fn current(folder: &Path) -> io::Result<Option<Version>> {
         let Some(number) = numbers(folder)?.into_iter().max() else {
             return Ok(None);
         };
-        match File::open(version_file(folder, number)) {
+        let file = version_file(folder, number);
+        match File::open(&file) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // Another user wrote it: the other registers can be read.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Ok(Some(Version {
+                    number,
+                    value: not_permitted(&error, &file),
+                    written: fs::symlink_metadata(&file)?.modified()?,
+                }));
+            }
             Err(error) => return Err(error),
             Ok(file) => {
                 let (mut bytes, written) = (Vec::new(), file.metadata()?.modified()?);
@@ -282,6 +294,51 @@ fn current(folder: &Path) -> io::Result<Option<Version>> {
     Err(io::Error::other(
         "the register changes faster than it can be read",
     ))
+}
+
+/// The value of a register that this user may not read.
+fn not_permitted(error: &io::Error, path: &Path) -> String {
+    damaged(&error.to_string(), path.as_os_str().as_encoded_bytes())
+}
+
+/// Makes the folder of a register, and those above it.
+fn make_folder(root: &Path, folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    // Each below an open one: whatever the owner of the store puts in its place meanwhile, root
+    // gives away only what it has made.
+    let mut above = File::open(root)?;
+    for name in folder.strip_prefix(root).unwrap_or(folder) {
+        let is_new = match mkdirat(&above, name, Mode::RWXU) {
+            Err(Errno::EXIST) => false,
+            made => made.map(|()| true)?,
+        };
+        let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        flags.set(OFlags::NOFOLLOW, is_new);
+        let below = File::from(openat(&above, name, flags, Mode::empty())?);
+        if is_new && let Err(error) = hand_over(&below, &above) {
+            let _ = unlinkat(&above, name, AtFlags::REMOVEDIR);
+            return Err(error);
+        }
+        above = below;
+    }
+    Ok(())
+}
+
+/// Gives what root has made to the owner of the folder that it is in.
+fn hand_over(made: &File, folder: &File) -> io::Result<()> {
+    let owner = folder.metadata()?;
+    if made.metadata()?.uid() != 0 || owner.uid() == 0 {
+        return Ok(());
+    }
+    fchown(made, Some(owner.uid()), Some(owner.gid())).map_err(|error| {
+        let uid = owner.uid();
+        io::Error::new(
+            error.kind(),
+            format!("root cannot give it to the user {uid}, whose folder it is: {error}; run this as that user"),
+        )
+    })
 }
 
 /// A new file that no other writer has, and its path.
@@ -312,6 +369,8 @@ fn add_version(
 ) -> io::Result<Swap> {
     let (temporary, mut file) = temporary_file(root)?;
     let result = (|| {
+        let folder_file = File::open(folder)?;
+        hand_over(&file, &folder_file)?;
         file.write_all(HEADER)?;
         file.write_all(value.as_bytes())?;
         file.sync_all()?;
@@ -328,7 +387,7 @@ fn add_version(
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        File::open(folder)?.sync_all()?;
+        folder_file.sync_all()?;
         let numbers = numbers(folder)?;
         let newest = numbers.iter().copied().max().unwrap_or(number);
         if newest >= number + kept {
@@ -377,7 +436,22 @@ fn list_below(
             format!("{key}{name}"),
             format!("{key}{name}/"),
         );
-        match current(&below)? {
+        let version = match current(&below) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let register = Versioned {
+                    value: not_permitted(&error, &below),
+                    revision: Revision(String::new()),
+                };
+                found.push(Aged {
+                    key,
+                    register,
+                    written: None,
+                });
+                continue;
+            }
+            version => version?,
+        };
+        match version {
             Some(version) if version.value.is_empty() => remove_deleted(&below, &version, now),
             Some(version) => {
                 let written = Some(version.written.into());
@@ -426,6 +500,11 @@ fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use rustix::process::{Uid, geteuid};
+    use rustix::thread::set_thread_res_uid;
+
     use super::*;
 
     #[tokio::test]
@@ -481,6 +560,77 @@ mod tests {
                 .map(|found| found.map(|found| found.value)),
             Ok(Some("b".into()))
         );
+    }
+
+    /// An operator's command runs as root, and the daemons have a user of their own.
+    #[tokio::test]
+    async fn what_root_writes_belongs_to_the_owner_of_the_folder() {
+        const NOBODY: u32 = 65_534;
+        if !geteuid().is_root() {
+            println!("skipped: only root can give a file away");
+            return;
+        }
+        let root = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::new(root.path());
+        // A store of root stays its own.
+        let Ok(Swap::Done(_)) = engine.swap("events/a", None, "a").await else {
+            panic!("it is written")
+        };
+        let uid = |path: &str| fs::metadata(root.path().join(path)).expect("found").uid();
+        assert_eq!([uid("events"), uid("events/a"), uid("events/a/.1")], [0; 3]);
+        chown(root.path(), Some(NOBODY), None).expect("changed");
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else {
+            panic!("it is written")
+        };
+        assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
+        let made = ["groups", "groups/a", "groups/a/.1", "groups/a/.2"];
+        assert_eq!(made.map(uid), [NOBODY; 4]);
+    }
+
+    #[tokio::test]
+    async fn a_register_that_this_user_may_not_read_holds_up_no_other() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().to_owned();
+        let engine = FolderEngine::new(&path);
+        for key in ["groups/a", "groups/b", "groups/c"] {
+            assert!(matches!(
+                engine.swap(key, None, key).await,
+                Ok(Swap::Done(_))
+            ));
+        }
+        let close = |path: &str| {
+            let mode = PermissionsExt::from_mode(0o000);
+            fs::set_permissions(root.path().join(path), mode).expect("changed");
+        };
+        close("groups/a/.1");
+        close("groups/b");
+        // Root may read everything.
+        let found = std::thread::spawn(move || {
+            if geteuid().is_root() {
+                for folder in ["", "groups", "groups/a", "groups/c", "groups/c/.1"] {
+                    chown(path.join(folder), Some(65_534), None).expect("changed");
+                }
+                let nobody = Uid::from_raw(65_534);
+                set_thread_res_uid(nobody, nobody, nobody).expect("changed");
+            }
+            registers(&path.join("groups"), "groups/", None)
+        });
+        let found = found.join().expect("no panic").expect("a list");
+        let shown = |index: usize| {
+            let Aged { key, register, .. } = &found[index];
+            (key.as_str(), register.value.as_str())
+        };
+        for (index, key) in ["groups/a", "groups/b"].into_iter().enumerate() {
+            let (found, value) = shown(index);
+            assert_eq!(found, key);
+            assert!(value.starts_with("Permission denied"), "{value}");
+        }
+        assert_eq!(shown(2), ("groups/c", "groups/c"));
+        fs::set_permissions(
+            root.path().join("groups/b"),
+            PermissionsExt::from_mode(0o700),
+        )
+        .expect("changed");
     }
 
     #[test]

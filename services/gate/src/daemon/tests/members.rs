@@ -2,7 +2,7 @@
 //! know it.
 
 use super::*;
-use crate::driver;
+use crate::driver::{self, Members as _};
 use crate::engine::StoreTime;
 use scheduled_events::record::ReadRecord;
 
@@ -524,6 +524,34 @@ fn the_checker_of_chaos_knows_how_long_a_refusal_counts() {
     ] {
         assert!(checker.contains(&line), "{line}");
     }
+}
+
+/// A tool that copies the files of a shared folder leaves a copy.
+#[test]
+fn a_copy_of_a_register_is_no_machine_and_a_problem() {
+    run_fleet(ONE, async |fleet| {
+        let [a, b] = ["a", "b"].map(|name| fleet.start(name));
+        fleet.run(&[&a, &b], MINUTE).await;
+        let found = a.engine.read("machines/b").await.expect("read");
+        let copied = found.expect("a register").value;
+        put(&a, "machines/b (copy)", &copied).await;
+        fleet.run(&[&a, &b], 5 * MINUTE).await;
+        assert_eq!(refused_by(&a).await, [""; 0]);
+        let machines = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(Name::from);
+        let silent = a.silent_of(&machines.into()).await.expect("an answer");
+        assert!(!silent.contains(&"b".into()), "{silent:?}");
+        let expected = "the register \"machines/b (copy)\" is a copy of that of b, and counts for nothing: \
+            `scheduled-events-fleet delete-register \"machines/b (copy)\"` deletes it";
+        let in_summary = expected.escape_debug().to_string();
+        assert!(a.summary().contains(&in_summary), "{}", a.summary());
+        let findings = a.check().await;
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.found.contains(expected)),
+            "{findings:?}"
+        );
+    });
 }
 
 #[test]
