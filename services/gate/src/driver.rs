@@ -27,7 +27,7 @@ const MARKS_IN_EVENT_MAX: usize = 64;
 const CHANGE_TIME: Duration = Duration::from_millis(4);
 
 /// The longest time by which machines see a change of an event's machines at different times.
-const DOCUMENTS_AGREE_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const DOCUMENTS_AGREE_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long after a decision that is void somebody may still post because of it: a yes is followed
 /// by a poll, and a POST by its time-outs. The hub's way to its POST is bounded by it.
@@ -85,8 +85,12 @@ pub struct GateRun {
     go_seen: Option<(u64, Instant)>,
     /// The machines that the register names, and no document of this machine, and since when.
     newcomers: BTreeMap<Name, Instant>,
+    /// The machines that this machine's document does not name any more, and since when.
+    dropped: BTreeMap<Name, Instant>,
     /// The round that follows one which was decided, and since when this process has known that.
     void_since: Option<(u64, Instant)>,
+    /// Whether the register, as it was last read, names this machine.
+    is_named: bool,
     /// Whether the register, as it was last read, names more machines than it has marks of.
     is_large: bool,
 }
@@ -113,7 +117,9 @@ impl GateRun {
             group_revisions,
             go_seen: None,
             newcomers: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             void_since: None,
+            is_named: false,
             is_large: false,
         }
     }
@@ -129,13 +135,15 @@ impl GateRun {
     pub fn set_shares(&mut self, participant: &Participant) {
         self.participant.closed.clone_from(&participant.closed);
         let before = self.participant.event.not_before;
-        // A machine that it does not name any more counts as one that others may see: the document
-        // may be an old one.
-        if self.participant.event.resources != participant.event.resources {
-            self.participant
-                .named
-                .clone_from(&participant.event.resources);
+        let named = &participant.event.resources;
+        for name in self.participant.event.resources.difference(named) {
+            self.dropped.insert(name.clone(), Instant::now());
         }
+        self.dropped.retain(|name, since| {
+            !named.contains(name) && since.elapsed() < DOCUMENTS_AGREE_WITHIN
+        });
+        self.participant.dropped = self.dropped.keys().cloned().collect();
+        self.participant.named.extend(named.iter().cloned());
         self.participant.event.clone_from(&participant.event);
         if before != participant.event.not_before {
             // The new mark brings the new time into the register.
@@ -180,6 +188,18 @@ impl GateRun {
     /// Whether this process knows that the approval is decided.
     pub fn is_decided(&self) -> bool {
         self.go_seen.is_some()
+    }
+
+    /// Whether this process knows that the approval is decided, for this machine, too.
+    pub fn is_decided_for_it(&self) -> bool {
+        self.is_decided() && self.is_named
+    }
+
+    /// Whether, because of a decision that is void, the event may have been approved for this machine,
+    /// too, and its start not be in this machine's document yet.
+    pub fn may_be_approved(&self) -> bool {
+        let since = self.void_since.filter(|_| self.is_named);
+        since.is_some_and(|(_, at)| at.elapsed() < DOCUMENTS_AGREE_WITHIN)
     }
 
     /// Whether a group is reserved for this participant's event.
@@ -248,7 +268,9 @@ impl GateRun {
             Question::Approve => self.participant.approve(&self.progress, Some(since_go)),
             Question::Withdraw => self.participant.withdraw(&self.progress),
             Question::Unready => self.participant.unready(&self.progress),
-            Question::StandDown => self.participant.stand_down(&self.progress, posts_are_over),
+            Question::StandDown => self
+                .participant
+                .stand_down(&self.progress, self.may_be_approved()),
         }
     }
 
@@ -302,8 +324,16 @@ impl GateRun {
                 self.progress.saw_reserver(machine, is_silent);
             }
             GateStep::LookAtParticipants => {
-                let Participant { event, machine, .. } = &self.participant;
-                let others = event.resources.iter().filter(|name| *name != machine);
+                let Participant {
+                    event,
+                    machine,
+                    dropped,
+                    ..
+                } = &self.participant;
+                let others = event
+                    .resources
+                    .union(dropped)
+                    .filter(|name| *name != machine);
                 let silent = members.silent_of(&others.cloned().collect()).await?;
                 self.progress.saw_silent(silent);
             }
@@ -532,6 +562,7 @@ impl GateRun {
         };
         self.go_seen = since(self.go_seen, register.go.is_some());
         self.void_since = since(self.void_since, register.was_decided);
+        self.is_named = register.resources.contains(&self.participant.machine);
         let named = &mut self.participant.named;
         let mut known = std::mem::take(&mut self.newcomers);
         for name in &register.resources {

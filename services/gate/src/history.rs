@@ -5,7 +5,7 @@
 //! that it makes for a machine without an agent. Both apply the records of an earlier process
 //! first: the hub as far as its audit file is on this computer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use scheduled_events::record::{GateOutcome, HookOutcome, Record};
@@ -53,6 +53,10 @@ pub struct History {
     /// Events for which this machine prepares although the gate has not answered yes, oldest first.
     /// It may hold no slot for them.
     pub(crate) last_calls: VecDeque<String>,
+    /// Those of which the watcher has not said since that the machine is ready.
+    pub(crate) called: HashSet<String>,
+    /// The last event that this machine prepared for.
+    last_prepared: Option<String>,
 }
 
 /// What is known about an event.
@@ -173,6 +177,10 @@ impl History {
                 }
                 if std::mem::take(&mut known.is_called) {
                     self.last_calls.push_back(key(&event));
+                    self.called.insert(key(&event));
+                }
+                if event.mine != Some(false) {
+                    self.last_prepared = Some(key(&event));
                 }
             }
             Record::Recover {
@@ -201,6 +209,7 @@ impl History {
         self.started.clear();
         self.ended.clear();
         self.last_calls.clear();
+        self.called.clear();
     }
 
     /// All records of an earlier process are applied. From now on, this process knows without a
@@ -393,14 +402,14 @@ impl History {
     }
 
     /// Whether this machine has prepared for an event after which it does not come back, and has
-    /// not recovered since. If it prepared for another event, too, it may come back.
+    /// not recovered since. If it prepared for another event after that, it may come back.
     pub(crate) fn is_leaving(&self) -> bool {
-        let mut out = self
-            .events
-            .values()
-            .filter(|event| event.is_out())
-            .peekable();
-        out.peek().is_some() && out.all(|event| event.effect.is_final())
+        let is_final = |event: &EventHistory| event.effect.is_final() && event.is_out();
+        let may_come_back =
+            |event: &EventHistory| !is_final(event) && event.occurrence.over_since.is_none();
+        let last = self.last_prepared.as_ref();
+        let last = last.and_then(|id| self.events.get(id));
+        self.events.values().any(is_final) && !last.is_some_and(may_come_back)
     }
 
     /// Whether this machine is known to be out of service for an event that takes slots.
@@ -418,6 +427,11 @@ impl History {
     /// Whether the event was over and came back, and nobody has asked about it since.
     pub(crate) fn has_returned(&self, id: &str) -> bool {
         self.events.get(id).is_some_and(|event| event.has_returned)
+    }
+
+    /// Records that the watcher has said that the machine is ready.
+    pub(crate) fn is_ready(&mut self, id: &str) {
+        self.called.remove(id);
     }
 
     /// Records that the watcher asks about the event.
@@ -448,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_prepared_for_another_event_too_may_come_back() {
+    fn a_machine_that_prepared_for_another_event_after_that_may_come_back() {
         let (mut history, now) = (History::default(), Instant::now());
         let mut is_leaving = |line: &str| {
             let record = ReadRecord::from_line(line).expect("a record");
@@ -460,6 +474,13 @@ mod tests {
         ));
         assert!(!is_leaving(
             r#"{"record":"prepare","event_id":"B","outcome":"begun","event_type":"Reboot","mine":true}"#
+        ));
+        assert!(is_leaving(
+            r#"{"record":"change","change":"completed","event_id":"B","event_type":"Reboot","mine":true}"#
+        ));
+        // A scale-in may delete a machine that is out of service.
+        assert!(is_leaving(
+            r#"{"record":"prepare","event_id":"C","outcome":"begun","event_type":"Terminate","mine":true}"#
         ));
     }
 

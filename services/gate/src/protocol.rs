@@ -17,8 +17,8 @@
 //! document is newer or older: nobody is ready in it before saying so again. So machines whose
 //! documents differ take turns in beginning rounds, and nothing is decided until they agree. Only a
 //! machine that the event names newly needs more, since the others would decide without it: a
-//! register that names more machines than this machine's document is left as it is for a minute.
-//! Either the others' documents are newer, or they are about to show the same.
+//! register that names more machines than any document of this machine is left as it is, and so is
+//! one that names a machine which its last document lacks and whose daemon runs, for a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,9 +64,10 @@ pub struct Participant {
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
-    /// The machines that the event names, and those that it has not named for so long that no other
-    /// machine's document does.
+    /// The machines of the event in any of this machine's documents, as far as this process knows.
     pub named: BTreeSet<Name>,
+    /// Those of them that its document does not name any more, for less than a minute.
+    pub dropped: BTreeSet<Name>,
     /// The number of the round that this machine begins, if it does: one that no other round has.
     pub new_round: u64,
 }
@@ -90,7 +91,7 @@ pub struct Progress {
     has_looked: bool,
     /// Whether the machines that reserved the groups are silent, as read during this question.
     reservers: BTreeMap<Name, bool>,
-    /// The event's machines that are silent, as read during this question.
+    /// The event's machines that are silent, and the dropped ones, as read during this question.
     silent: Option<BTreeSet<Name>>,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
@@ -113,7 +114,7 @@ pub enum GateStep {
     /// Read whether this machine, which reserved a group, is silent, and report that to
     /// [`Progress::saw_reserver`].
     LookAtReserver(Name),
-    /// Read which of the event's other machines are silent, and report that to
+    /// Read which of the event's other machines, and of the dropped ones, are silent, and report that to
     /// [`Progress::saw_silent`].
     LookAtParticipants,
     /// Change the event's register from the value that was last read, and report the result to
@@ -200,6 +201,7 @@ impl Participant {
         Self {
             machine,
             named: event.resources.clone(),
+            dropped: BTreeSet::new(),
             event,
             shares,
             take_over_after,
@@ -219,9 +221,11 @@ impl Participant {
         };
         // Whatever was decided, this machine is about to be not ready.
         let differs = !event.is_about(&self.event) || progress.is_older;
-        let is_behind = self.newcomers(event).next().is_some();
-        if differs && !is_behind || event.go.is_some() {
-            return self.begin(event);
+        let Some(newcomers) = self.newcomers(progress, event) else {
+            return GateStep::LookAtParticipants;
+        };
+        if differs && newcomers.is_empty() || event.go.is_some() {
+            return self.begin(progress, event);
         }
         if progress.mark != Some(Mark::Withdrawn) || event.is_ready(&self.machine) {
             return self.mark(Mark::Withdrawn);
@@ -251,11 +255,11 @@ impl Participant {
             return GateStep::ReadEvent;
         };
         if !event.is_about(&self.event) || progress.is_older {
-            let newcomers: Vec<_> = self.newcomers(event).cloned().collect();
-            return if newcomers.is_empty() {
-                self.begin(event)
-            } else {
-                GateStep::Answer(Answer::Closed(Why::DocumentsDiffer(newcomers)))
+            return match self.newcomers(progress, event) {
+                Some(newcomers) if !newcomers.is_empty() => {
+                    GateStep::Answer(Answer::Closed(Why::DocumentsDiffer(newcomers)))
+                }
+                _ => self.begin(progress, event),
             };
         }
         let missing = || {
@@ -301,9 +305,9 @@ impl Participant {
             })
         });
         // A mark counts as long as its machine can withdraw it.
-        let silent = progress.silent.as_ref();
+        let silent = self.silent(progress);
         if all_are_ready && waits_for_not_before.is_none() {
-            match silent {
+            match &silent {
                 None => return GateStep::LookAtParticipants,
                 Some(silent) if silent.is_empty() => return self.decide(),
                 Some(_) => {}
@@ -315,7 +319,7 @@ impl Participant {
         }
         GateStep::Answer(Answer::Closed(match waits_for_not_before {
             Some(why) if all_are_ready => why,
-            None if all_are_ready => Why::Silent(silent.into_iter().flatten().cloned().collect()),
+            None if all_are_ready => Why::Silent(silent.unwrap_or_default()),
             _ => Why::NotReady(missing().cloned().collect()),
         }))
     }
@@ -336,23 +340,22 @@ impl Participant {
     /// mark.
     pub fn unready(&self, progress: &Progress) -> GateStep {
         match &progress.event {
-            Some(event) if event.go.is_some() => self.begin(event),
+            Some(event) if event.go.is_some() && event.resources.contains(&self.machine) => {
+                self.begin(progress, event)
+            }
             _ => self.withdraw(progress),
         }
     }
 
     /// This machine is back in service although the event is not over: it is not ready, and needs
-    /// no slot once nobody can still post.
-    pub fn stand_down(&self, progress: &Progress, posts_are_over: bool) -> GateStep {
+    /// no slot, unless the event may be [approved](crate::driver::GateRun::may_be_approved).
+    pub fn stand_down(&self, progress: &Progress, may_be_approved: bool) -> GateStep {
         let step = self.unready(progress);
         if !matches!(step, GateStep::Answer(_)) {
             return step;
         }
-        let was_decided = progress
-            .event
-            .as_ref()
-            .is_some_and(|event| event.was_decided);
-        if was_decided && !posts_are_over {
+        let may_take_it = |event: &Arc<EventRegister>| event.was_decided && may_be_approved;
+        if progress.event.as_ref().is_some_and(may_take_it) {
             return GateStep::Answer(Answer::Closed(Why::MayBePosted));
         }
         let is_in =
@@ -383,19 +386,45 @@ impl Participant {
         GateStep::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
     }
 
-    /// The machines of a register that this machine's document does not name. They may have been added
-    /// to the event, and prepare: this machine's document is about to show them, or to show them again.
-    fn newcomers<'a>(&'a self, register: &'a EventRegister) -> impl Iterator<Item = &'a Name> {
-        register.resources.difference(&self.named)
+    /// The machines of a register that none of this machine's documents has named: they may have been
+    /// added to the event, and prepare, and this machine's document is about to show them. Also those
+    /// that it does not name any more, if their daemons run: it may be an old one. `None` if it must be
+    /// [read](GateStep::LookAtParticipants) whether they do.
+    fn newcomers(&self, progress: &Progress, register: &EventRegister) -> Option<Vec<Name>> {
+        let names = register.resources.iter();
+        let mut newcomers: Vec<_> = names
+            .clone()
+            .filter(|name| !self.named.contains(name))
+            .cloned()
+            .collect();
+        let mut dropped = names.filter(|name| self.dropped.contains(name)).peekable();
+        if dropped.peek().is_some() {
+            let silent = progress.silent.as_ref()?;
+            newcomers.extend(dropped.filter(|name| !silent.contains(name)).cloned());
+        }
+        Some(newcomers)
+    }
+
+    /// Which of the event's machines are silent; `None` if that was not read.
+    fn silent(&self, progress: &Progress) -> Option<Vec<Name>> {
+        let silent = progress.silent.as_ref()?;
+        Some(
+            silent
+                .intersection(&self.event.resources)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// Begins a round. If the register names newcomers, it keeps them.
-    fn begin(&self, register: &EventRegister) -> GateStep {
-        let is_behind = self.newcomers(register).next().is_some();
-        let event = if is_behind {
-            register.event(&self.event.id)
-        } else {
+    fn begin(&self, progress: &Progress, register: &EventRegister) -> GateStep {
+        let Some(newcomers) = self.newcomers(progress, register) else {
+            return GateStep::LookAtParticipants;
+        };
+        let event = if newcomers.is_empty() {
             self.event.clone()
+        } else {
+            register.event(&self.event.id)
         };
         GateStep::ChangeEvent(EventChange::Begin {
             by: self.machine.clone(),
@@ -664,7 +693,7 @@ impl Progress {
         self.reservers.insert(machine, is_silent);
     }
 
-    /// Sets which of the event's other machines are silent, as read.
+    /// Sets which of the event's other machines, and of the dropped ones, are silent, as read.
     pub fn saw_silent(&mut self, silent: BTreeSet<Name>) {
         self.silent = Some(silent);
     }

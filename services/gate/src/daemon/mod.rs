@@ -368,6 +368,9 @@ impl Daemon {
             .clone();
         pending.questioned_at.set(Instant::now());
         pending.may_prepare.set(question == Question::Prepare);
+        if question == Question::Approve {
+            self.history.borrow_mut().is_ready(&pending.event_id);
+        }
         if let Some(answer) = pending.last_refusal(question, &participant.event) {
             return Ok(answer);
         }
@@ -560,9 +563,16 @@ impl Daemon {
         }
         // A decision precedes the start. Registers of events that are over are deleted: nothing is
         // known about those.
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        let mut known = events.iter().filter(|pending| pending.event_id == id);
+        // Of one that is asked about at the moment, or not known, nobody can say when it was void.
+        let may_be_approved = known.all(|pending| {
+            let run = pending.run.try_lock();
+            run.map_or(true, |run| run.may_be_approved())
+        });
         let is_decided = registers
             .iter()
-            .any(|(_, register)| register.go.is_some() || register.was_decided);
+            .any(|(_, register)| register.go.is_some() || register.was_decided && may_be_approved);
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
         let written_id = self.history.borrow().written_id(&id).to_owned();

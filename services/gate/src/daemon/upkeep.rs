@@ -22,7 +22,7 @@ use crate::driver::{self, GateRun, Question};
 use crate::engine::{EngineError, Revision};
 use crate::event::{Event, events_prefix};
 use crate::members::Presence;
-use crate::protocol::{Answer, Participant};
+use crate::protocol::{Answer, Participant, Why};
 use crate::register::{EventRegister, GroupChange, GroupRegister, MarkRegister};
 use crate::store;
 use crate::store::Invalid;
@@ -145,7 +145,9 @@ impl Daemon {
                 .filter(|pending| pending.event_id == event_id)
             {
                 pending.may_be_late.set(true);
-                pending.may_prepare.set(true);
+                if self.history.borrow().called.contains(&event_id) {
+                    pending.may_prepare.set(true);
+                }
             }
             for group in self
                 .config
@@ -246,7 +248,7 @@ impl Daemon {
             }
             let releases = register.releases(|id, machine| {
                 let is_own = *machine == self.machine;
-                is_own && (self.is_back(id, pause) || lost.contains(id))
+                is_own && (self.is_back(id, pause) || self.is_forgotten(id) || lost.contains(id))
                     || !is_own && silent.contains(machine) && self.may_free(id, machine)
             });
             let mut changes = releases.clone();
@@ -447,20 +449,42 @@ impl Daemon {
         (!names.contains(machine)).then(|| pending.named_since.get())
     }
 
+    /// Whether this machine is back in service from an event that has not started, and the process
+    /// that was asked about it has ended: nobody else gives its slots back.
+    fn is_forgotten(&self, id: &str) -> bool {
+        let events = self.events.borrow();
+        let mut pending = events.values().map(|pending| &pending.event_id);
+        self.history.borrow().is_back_early(id)
+            && self.started_at.elapsed() >= driver::DOCUMENTS_AGREE_WITHIN
+            && !pending.any(|known| known == id)
+    }
+
     /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the
     /// watcher does not ask again.
     /// Sets when to look again.
     async fn adopt_marks(&self, next: &mut Option<Instant>) -> Result<(), EngineError> {
         let (registers, mut problems) =
             store::list::<EventRegister>(&*self.engine, "events/").await?;
+        // The task that reads the file reports one that cannot be read.
+        let _ = self.read_records();
         for (key, register) in registers {
-            let is_open = register.go.is_none() && register.resources.contains(&self.machine);
-            if !is_open || self.events.borrow().contains_key(&key) {
+            let is_its = register.resources.contains(&self.machine);
+            if !is_its || self.events.borrow().contains_key(&key) {
                 continue;
             }
             let id = key.split('/').nth(1).unwrap_or_default();
             let event = register.event(id);
-            if let Err(problem) = self.ask_at(&key, event, Question::Withdraw).await {
+            // Nobody asks again about an event from which the machine is back.
+            let is_unready = {
+                let history = self.history.borrow();
+                history.is_back_early(id) || history.called.contains(id)
+            };
+            let question = match (&register.go, is_unready) {
+                (_, true) => Question::Unready,
+                (None, false) => Question::Withdraw,
+                (Some(_), false) => continue,
+            };
+            if let Err(problem) = self.ask_at(&key, event, question).await {
                 if !self.is_damaged(&key).await? {
                     return Err(problem);
                 }
@@ -490,7 +514,7 @@ impl Daemon {
     pub(super) async fn withdraw_marks_of_preparations(&self) -> Result<(), EngineError> {
         // The task that reads the file reports one that cannot be read.
         let _ = self.read_records();
-        let called = self.history.borrow().last_calls.clone();
+        let called = self.history.borrow().called.clone();
         let events: Vec<_> = self
             .events
             .borrow()
@@ -572,9 +596,13 @@ impl Daemon {
                 .is_some();
             let is_waiting = !is_over && pending.is_waiting();
             let may_be_ready = run.may_be_ready();
-            let may_have_slots = run.has_slots() || pending.may_be_late.get();
+            let has_slots = run.has_slots() || pending.may_be_late.get();
+            let may_give_back = has_slots && !run.may_be_approved();
+            let prepares_soon = pending.may_prepare.get()
+                && *pending.answer.borrow() == Some(Ok(Answer::Closed(Why::MayBePosted)));
             let question = match (is_back_early, is_waiting) {
-                (true, _) if may_be_ready || run.is_decided() || may_have_slots => {
+                (true, true) if prepares_soon => continue,
+                (true, _) if may_be_ready || run.is_decided_for_it() || may_give_back => {
                     Question::StandDown
                 }
                 (false, false) if may_be_ready => Question::Withdraw,

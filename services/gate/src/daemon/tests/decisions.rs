@@ -25,7 +25,8 @@ fn a_machine_that_a_document_does_not_name_any_more_is_waited_for() {
         let approve = async |names: &[&str]| daemon.answer(Question::Approve, event(names)).await;
         let not_ready = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
         let differ = Ok(Answer::Closed(Why::DocumentsDiffer(vec!["b".into()])));
-        for _ in 0..2 {
+        for number in 0..2 {
+            beat(&daemon, "b", number).await;
             change(
                 &daemon,
                 &event(&["a", "b"]),
@@ -108,6 +109,9 @@ fn goes_back_into_service(starts: bool) {
         }
         sleep(driver::POST_TIME).await;
         daemon.withdraw_marks().await.expect("no problem");
+        assert!(holds().await, "it may be approved");
+        sleep(driver::DOCUMENTS_AGREE_WITHIN).await;
+        daemon.withdraw_marks().await.expect("no problem");
         assert_eq!(holds().await, starts);
     });
 }
@@ -152,5 +156,55 @@ fn a_machine_waits_for_a_post_although_the_event_was_over_meanwhile() {
         assert_eq!(prepare().await, MAY_BE_POSTED);
         sleep(driver::POST_TIME).await;
         assert_eq!(prepare().await, Ok(Answer::Open));
+    });
+}
+
+/// The daemon was restarted while its machine went back into service.
+#[test]
+fn a_process_that_was_not_asked_voids_the_decision_too_and_gives_the_place_back() {
+    run_fleet(TWO_GROUPS, async |fleet| {
+        let (daemon, event) = (fleet.start("a"), event(&["a", "b"]));
+        record(
+            &daemon,
+            r#"{"record":"change","change":"scheduled","event_id":"e","mine":true}"#,
+        );
+        decide(&daemon, &event).await;
+        drop(daemon);
+        let daemon = fleet.start("a");
+        for line in [
+            r#"{"record":"prepare","event_id":"e","outcome":"ready","mine":true}"#,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        ] {
+            append(&daemon, line);
+        }
+        let holds = async || {
+            let held = group(&daemon, "groups/db").await;
+            held.held().contains(&Name::from("a"))
+        };
+        fleet.run(&[&daemon], Duration::from_secs(5)).await;
+        assert!(register(&daemon, &event).await.go.is_none() && holds().await);
+        fleet
+            .run(&[&daemon], 2 * driver::DOCUMENTS_AGREE_WITHIN)
+            .await;
+        assert!(!holds().await);
+    });
+}
+
+/// Long after a decision that is void, Azure starts the event by itself.
+#[test]
+fn a_start_long_after_a_decision_that_is_void_is_forced() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        let prepare = || daemon.answer(Question::Prepare, event.clone());
+        assert_eq!(prepare().await, MAY_BE_POSTED);
+        sleep(2 * driver::DOCUMENTS_AGREE_WITHIN).await;
+        record(
+            &daemon,
+            r#"{"record":"change","change":"started","event_id":"e","mine":true}"#,
+        );
+        daemon.count_forced().await.expect("counted");
+        let forced = daemon.forced.borrow();
+        assert_eq!(forced.as_ref().map(|forced| forced.count), Some(1));
     });
 }
