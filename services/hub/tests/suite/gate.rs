@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use scheduled_events_common::names::Name;
@@ -55,7 +57,7 @@ fn register(file: &Path, key: &str) -> Option<String> {
 /// Waits until `front_1` has given back its place and is no longer a member of the fleet.
 fn await_leave(file: &Path) {
     wait::until("the end of its membership", || {
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         register(file, "machines/front_1").is_none().then_some(())
     });
 }
@@ -94,21 +96,36 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
         "Reboot",
         names.map(Name::from).into_iter().collect::<BTreeSet<_>>(),
     );
-    let answers = block_on(async {
-        let config = Config::load(&file).expect("valid");
-        let engine = engine::open(&config).await.expect("an engine");
-        let daemon = Daemon::new(config, Name::from("front_0"), None, engine);
-        let prepared = daemon.answer(Question::Prepare, event.clone()).await;
-        (prepared, daemon.answer(Question::Approve, event).await)
-    });
-    let (prepared, approved) = answers.unwrap_or_else(|failure| panic!("{}", failure.message));
-    assert_eq!(prepared, Ok(Answer::Open));
-    assert!(
-        matches!(approved, Ok(Answer::Open | Answer::AnotherApproves { .. })),
-        "{approved:?}"
-    );
-    hub.await_record("the approval", |record| {
-        record["record"] == "approval" && record["status"] == 200
+    let is_approved = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let lives = block_on(async {
+                let config = Config::load(&file).expect("valid");
+                let engine = engine::open(&config).await.expect("an engine");
+                let daemon = Daemon::new(config, Name::from("front_0"), None, engine);
+                let asks = async {
+                    let prepared = daemon.answer(Question::Prepare, event.clone()).await;
+                    assert_eq!(prepared, Ok(Answer::Open));
+                    let approved = daemon.answer(Question::Approve, event).await;
+                    let is_decided =
+                        matches!(approved, Ok(Answer::Open | Answer::AnotherApproves { .. }));
+                    assert!(is_decided, "{approved:?}");
+                    // It must not fall silent before the hub has posted.
+                    while !is_approved.load(Ordering::Relaxed) {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                };
+                tokio::select! {
+                    () = daemon.maintain() => {}
+                    result = tokio::time::timeout(2 * wait::LIMIT, asks) => result.expect("an approval"),
+                }
+            });
+            lives.unwrap_or_else(|failure| panic!("{}", failure.message));
+        });
+        hub.await_record("the approval", |record| {
+            record["record"] == "approval" && record["status"] == 200
+        });
+        is_approved.store(true, Ordering::Relaxed);
     });
 
     // After the recovery it gives the place back, and is no longer a member.
@@ -155,7 +172,7 @@ fn the_hub_does_not_act_for_a_machine_whose_daemon_has_started_since_it_read_the
     hub.await_record("a closed gate", |record| {
         of_front_0(record) && record["record"] == "gate" && record["outcome"] == "closed"
     });
-    std::thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(2));
     let acts: Vec<_> = hub.records().into_iter().filter(of_front_0).collect();
     let is_act = |record: &&Value| record["record"] == "prepare" || record["record"] == "approval";
     assert_eq!(acts.iter().find(is_act), None, "{acts:?}");
@@ -441,7 +458,7 @@ fn a_place_is_kept_for_a_recovery_that_takes_long_although_no_record_has_the_pre
     control.change(&queue, &set, &id, "Completed", &["front_1"]);
     hub.await_record("the end", |record| record["change"] == "completed");
     // A machine that may not have been prepared gets 10 s more.
-    std::thread::sleep(Duration::from_secs(14));
+    thread::sleep(Duration::from_secs(14));
     let group = register(&file, "groups/front").expect("a register");
     assert!(group.contains("front_1"), "{group}");
     fs::write(hub.path("go"), "").expect("written");
@@ -487,7 +504,7 @@ fn an_event_that_was_not_prepared_for_takes_no_machine_out_of_service() {
         record["record"] == "recover" && record["outcome"] == "done"
     });
     // The other event is still announced, and would take the machine away for good.
-    std::thread::sleep(Duration::from_secs(3));
+    thread::sleep(Duration::from_secs(3));
     let machine = register(&file, "machines/front_1").expect("a register");
     assert!(!machine.contains("\"leaving\":true"), "{machine}");
 }
