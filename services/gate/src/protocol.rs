@@ -278,12 +278,10 @@ impl Participant {
                 return GateStep::Answer(Answer::AnotherApproves { by: go.by.clone() });
             }
             // The marks must count now, not only when it was decided.
-            return match &progress.silent {
+            return match self.silent(progress) {
                 None => GateStep::LookAtParticipants,
                 Some(silent) if silent.is_empty() => self.decide(),
-                Some(silent) => GateStep::Answer(Answer::Closed(Why::Silent(
-                    silent.iter().cloned().collect(),
-                ))),
+                Some(silent) => GateStep::Answer(Answer::Closed(Why::Silent(silent))),
             };
         }
         if let Some(step) = self.take_slots(progress, true) {

@@ -43,6 +43,21 @@ fn a_machine_that_a_document_does_not_name_any_more_is_waited_for() {
     });
 }
 
+/// It is dropped while this machine may decide, and its daemon does not run.
+#[test]
+fn a_machine_that_is_silent_and_dropped_holds_up_no_decision() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let answer = daemon
+            .answer(Question::Prepare, event(&["a", "b", "c"]))
+            .await;
+        assert_eq!(answer, Ok(Answer::Open));
+        let left = event(&["a", "b"]);
+        decide(&daemon, &left).await;
+        let answer = daemon.answer(Question::Approve, left).await;
+        assert_eq!(answer, Ok(Answer::Open), "it posts again");
+    });
+}
+
 /// The round that it begins names them, too.
 #[test]
 fn a_machine_that_prepares_again_leaves_nobody_out_of_the_event() {
