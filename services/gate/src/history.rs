@@ -430,7 +430,7 @@ impl History {
     }
 
     /// Records that the watcher has said that the machine is ready.
-    pub(crate) fn is_ready(&mut self, id: &str) {
+    pub(crate) fn forget_call(&mut self, id: &str) {
         self.called.remove(id);
     }
 

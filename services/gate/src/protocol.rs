@@ -334,8 +334,8 @@ impl Participant {
         self.mark(Mark::Withdrawn)
     }
 
-    /// This machine is not ready any more, whatever was decided: whoever posts again relies on its
-    /// mark.
+    /// This machine is not ready any more, whatever was decided: the machine that posts again
+    /// relies on its mark.
     pub fn unready(&self, progress: &Progress) -> GateStep {
         match &progress.event {
             Some(event) if event.go.is_some() && event.resources.contains(&self.machine) => {
@@ -352,8 +352,7 @@ impl Participant {
         if !matches!(step, GateStep::Answer(_)) {
             return step;
         }
-        let may_take_it = |event: &Arc<EventRegister>| event.was_decided && may_be_approved;
-        if progress.event.as_ref().is_some_and(may_take_it) {
+        if may_be_approved {
             return GateStep::Answer(Answer::Closed(Why::MayBePosted));
         }
         let is_in =

@@ -222,9 +222,10 @@ impl Registers {
                 let recovering = message::list(&recovering);
                 format!("{shown} is over; not back in service yet: {recovering}")
             }
-            (Stage::Started, Some(_)) => format!("{shown} has started"),
-            (Stage::Started, None) if event.was_decided => format!("{shown} has started"),
-            (Stage::Started, None) => format!("{shown} has started without a decision"),
+            (Stage::Started, None) if !event.was_decided => {
+                format!("{shown} has started without a decision")
+            }
+            (Stage::Started, _) => format!("{shown} has started"),
             (Stage::Approved, _) => format!("{shown} is approved"),
             (Stage::Announced, Some(go)) => {
                 format!(

@@ -158,8 +158,8 @@ struct PendingEvent {
     /// The last answer, or why there was none: the store does not answer, or a register cannot be
     /// read.
     answer: RefCell<Option<Result<Answer, AnswerError>>>,
-    /// Whether the last question was about the preparation, or a record shows that it was begun by the
-    /// last call: the machine is not ready, also if the question did not reach the store or this process.
+    /// Whether the last question was about the preparation: the machine is not ready, also if the
+    /// question did not reach the store.
     may_prepare: Cell<bool>,
     /// Whether this machine may hold a slot that `run` does not know: one by a last call.
     may_be_late: Cell<bool>,
@@ -369,7 +369,7 @@ impl Daemon {
         pending.questioned_at.set(Instant::now());
         pending.may_prepare.set(question == Question::Prepare);
         if question == Question::Approve {
-            self.history.borrow_mut().is_ready(&pending.event_id);
+            self.history.borrow_mut().forget_call(&pending.event_id);
         }
         if let Some(answer) = pending.last_refusal(question, &participant.event) {
             return Ok(answer);

@@ -145,9 +145,6 @@ impl Daemon {
                 .filter(|pending| pending.event_id == event_id)
             {
                 pending.may_be_late.set(true);
-                if self.history.borrow().called.contains(&event_id) {
-                    pending.may_prepare.set(true);
-                }
             }
             for group in self
                 .config
@@ -509,8 +506,9 @@ impl Daemon {
         Ok(marks.iter().any(|(_, value)| is_damaged(value)))
     }
 
-    /// Withdraws this machine's mark from events that it may prepare for, because the question did
-    /// not reach the store. Others count the mark again once the heartbeat goes on.
+    /// Withdraws this machine's mark from events that it may prepare for, and voids the decision,
+    /// because the question did not reach the store. Others count the mark again once the heartbeat
+    /// goes on.
     pub(super) async fn withdraw_marks_of_preparations(&self) -> Result<(), EngineError> {
         // The task that reads the file reports one that cannot be read.
         let _ = self.read_records();

@@ -567,8 +567,7 @@ mod tests {
     async fn what_root_writes_belongs_to_the_owner_of_the_folder() {
         const NOBODY: u32 = 65_534;
         if !geteuid().is_root() {
-            println!("skipped: only root can give a file away");
-            return;
+            return scheduled_events_test_support::not_run("only root can give a file away");
         }
         let root = tempfile::tempdir().expect("a folder");
         let engine = FolderEngine::new(root.path());

@@ -9,6 +9,12 @@ async fn register(daemon: &Daemon, event: &Event) -> EventRegister {
     read.expect("read").0
 }
 
+/// Whether this machine is in the group.
+async fn has_place(daemon: &Daemon) -> bool {
+    let group = group(daemon, "groups/db").await;
+    group.held().contains(&Name::from("a"))
+}
+
 /// Both machines are ready, and this one decides.
 async fn decide(daemon: &Daemon, event: &Event) {
     let answer = daemon.answer(Question::Prepare, event.clone()).await;
@@ -108,12 +114,7 @@ fn goes_back_into_service(starts: bool) {
         ] {
             record(&daemon, line);
         }
-        let holds = async || {
-            group(&daemon, "groups/db")
-                .await
-                .held()
-                .contains(&Name::from("a"))
-        };
+        let holds = || has_place(&daemon);
         daemon.withdraw_marks().await.expect("no problem");
         let register = register(&daemon, &event).await;
         assert!(register.go.is_none() && register.was_decided);
@@ -134,14 +135,8 @@ fn goes_back_into_service(starts: bool) {
 /// The question about the preparation did not reach the store.
 #[test]
 fn a_machine_that_prepares_by_its_last_call_voids_the_decision() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build();
-    runtime.expect("a runtime").block_on(async {
-        let engine = Unreliable::default();
-        let config = Config::parse(TWO_GROUPS).expect("a configuration");
-        let daemon = Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
+    let engine = Unreliable::default();
+    run_on(TWO_GROUPS, &engine, async |daemon| {
         let event = event(&["a", "b"]);
         decide(&daemon, &event).await;
         engine.down.borrow_mut().push("");
@@ -192,10 +187,7 @@ fn a_process_that_was_not_asked_voids_the_decision_too_and_gives_the_place_back(
         ] {
             append(&daemon, line);
         }
-        let holds = async || {
-            let held = group(&daemon, "groups/db").await;
-            held.held().contains(&Name::from("a"))
-        };
+        let holds = || has_place(&daemon);
         fleet.run(&[&daemon], Duration::from_secs(5)).await;
         assert!(register(&daemon, &event).await.go.is_none() && holds().await);
         fleet

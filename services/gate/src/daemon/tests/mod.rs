@@ -159,6 +159,21 @@ fn run_with_audit(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
     );
 }
 
+/// A daemon with an audit file and this store.
+fn run_on(config: &str, engine: &Unreliable, test: impl AsyncFnOnce(Rc<Daemon>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{config}", folder.path().display());
+    let config = Config::parse(&config).expect("a configuration");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    let daemon = || Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
+    runtime
+        .expect("a runtime")
+        .block_on(async { test(daemon()).await });
+}
+
 async fn put(daemon: &Daemon, key: &str, value: &str) {
     let revision = daemon
         .engine

@@ -5,28 +5,13 @@ use super::*;
 const ONE: &str = "engine = \"folder\"\nfolder.path = \"/x\"\nmetadata = \"http://127.0.0.1:1\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\n";
 
-/// A daemon with an audit file and this store.
-fn run_on(engine: &Unreliable, test: impl AsyncFnOnce(Rc<Daemon>)) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{ONE}", folder.path().display());
-    let config = Config::parse(&config).expect("a configuration");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build();
-    let daemon = || Daemon::new(config, "a".into(), None, Box::new(engine.clone()));
-    runtime
-        .expect("a runtime")
-        .block_on(async { test(daemon()).await });
-}
-
 async fn lives(daemon: &Daemon, time: Duration) {
     assert!(timeout(time, daemon.maintain()).await.is_err());
 }
 
 #[test]
 fn a_register_that_cannot_be_read_is_shown_until_its_event_is_over() {
-    run_on(&Unreliable::default(), async |daemon| {
+    run_on(ONE, &Unreliable::default(), async |daemon| {
         let event = event(&["a"]);
         for (value, problem) in [
             ("{", "cannot be read: EOF"),
@@ -81,7 +66,7 @@ fn a_register_that_cannot_be_read_is_shown_until_its_event_is_over() {
 #[test]
 fn a_register_that_cannot_be_read_is_not_read_again_and_again() {
     let engine = Unreliable::default();
-    run_on(&engine, async |daemon| {
+    run_on(ONE, &engine, async |daemon| {
         put(&daemon, &event(&["a"]).key(), "{").await;
         let started = r#"{"record":"change","change":"started","event_id":"e","mine":true}"#;
         record(&daemon, started);
@@ -127,7 +112,7 @@ fn a_register_that_cannot_be_read_is_not_read_again_and_again() {
 #[test]
 fn a_look_at_the_machines_that_failed_is_a_problem_only_until_the_store_answers() {
     let engine = Unreliable::default();
-    run_on(&engine, async |daemon| {
+    run_on(ONE, &engine, async |daemon| {
         lives(&daemon, daemon.config.heartbeat).await;
         engine.down.borrow_mut().push("machines/");
         assert_eq!(
@@ -160,7 +145,7 @@ fn a_look_at_the_machines_that_failed_is_a_problem_only_until_the_store_answers(
 #[test]
 fn a_machine_that_cannot_be_forgotten_is_a_problem_only_as_long_as_it_is_there() {
     let engine = Unreliable::default();
-    run_on(&engine, async |daemon| {
+    run_on(ONE, &engine, async |daemon| {
         for name in ["gone_1", "gone_2"] {
             let written = daemon.engine.clock().map(|clock| clock.now.0);
             let machine = MachineRegister {
@@ -211,7 +196,7 @@ fn a_machine_that_cannot_be_forgotten_is_a_problem_only_as_long_as_it_is_there()
 
 #[test]
 fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
-    run_on(&Unreliable::default(), async |daemon| {
+    run_on(ONE, &Unreliable::default(), async |daemon| {
         let claim = r#"{"format":1,"limit":1,"claims":{"lost":{"slots":["a"],"by":["a"],"at":1}}}"#;
         put(&daemon, "groups/db", claim).await;
         record(
@@ -246,7 +231,7 @@ fn a_document_that_cannot_be_read_is_a_problem_only_as_long_as_it_matters() {
 #[test]
 fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
     let engine = Unreliable::default();
-    run_on(&engine, async |daemon| {
+    run_on(ONE, &engine, async |daemon| {
         let beats = async || {
             store::read::<MachineRegister>(&*engine.registers, "machines/a")
                 .await
@@ -283,7 +268,7 @@ fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
 #[test]
 fn a_store_that_does_not_answer_at_the_start_is_a_problem_too() {
     let engine = Unreliable::default();
-    run_on(&engine, async |daemon| {
+    run_on(ONE, &engine, async |daemon| {
         engine.hangs.set(true);
         lives(&daemon, daemon.config.heartbeat).await;
         assert!(!daemon.metrics().engine_up, "{}", daemon.summary());
@@ -292,7 +277,7 @@ fn a_store_that_does_not_answer_at_the_start_is_a_problem_too() {
 
 #[test]
 fn a_watcher_that_asks_and_writes_no_audit_file_is_shown() {
-    run_on(&Unreliable::default(), async |daemon| {
+    run_on(ONE, &Unreliable::default(), async |daemon| {
         lives(&daemon, daemon.config.heartbeat).await;
         assert_eq!(
             daemon.summary(),
