@@ -202,6 +202,12 @@ impl GateRun {
         since.is_some_and(|(_, at)| at.elapsed() < DOCUMENTS_AGREE_WITHIN)
     }
 
+    /// Whether, as far as this process knows, a decision was void for too long for that.
+    pub(crate) fn is_void_for_long(&self) -> bool {
+        self.void_since
+            .is_some_and(|(_, at)| at.elapsed() >= DOCUMENTS_AGREE_WITHIN)
+    }
+
     /// Whether a group is reserved for this participant's event.
     pub fn is_next(&self) -> bool {
         self.participant.is_next_in_a_group(&self.progress)

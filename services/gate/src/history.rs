@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use scheduled_events::record::{GateOutcome, HookOutcome, Record};
-use scheduled_events_core::Change;
 use scheduled_events_core::record::EventMembers;
+use scheduled_events_core::{Change, GatePhase};
 use tokio::time::Instant;
 
 use crate::register::Progress;
@@ -55,7 +55,7 @@ pub struct History {
     pub(crate) last_calls: VecDeque<String>,
     /// Those of which the watcher has not said since that the machine is ready.
     pub(crate) called: HashSet<String>,
-    /// The last event that this machine prepared for.
+    /// The event that this machine began to prepare for last.
     last_prepared: Option<String>,
 }
 
@@ -147,6 +147,16 @@ impl EventHistory {
     const fn is_out(&self) -> bool {
         matches!(self.service, Service::Out)
     }
+
+    /// Whether the machine is back in service although the event has not started.
+    const fn is_back_early(&self) -> bool {
+        let Occurrence {
+            has_started,
+            over_since,
+            ..
+        } = &self.occurrence;
+        !*has_started && over_since.is_none() && matches!(self.service, Service::Back(_))
+    }
 }
 
 impl History {
@@ -157,15 +167,23 @@ impl History {
                 self.apply_type(&event);
                 self.apply_change(change, &event, now);
             }
-            Record::Gate { outcome, event, .. } => {
+            Record::Gate {
+                phase,
+                outcome,
+                event,
+                ..
+            } => {
                 self.apply_type(&event);
                 self.was_asked(&event);
+                if phase == GatePhase::Approve {
+                    self.called.remove(&key(&event));
+                }
                 if outcome == GateOutcome::LastCall {
                     // One for another machine takes no slot for this one.
                     self.of(&event).is_called = event.mine != Some(false);
                 }
             }
-            Record::Prepare { event, .. } => {
+            Record::Prepare { outcome, event, .. } => {
                 self.apply_type(&event);
                 self.was_asked(&event);
                 let known = self.of(&event);
@@ -179,7 +197,8 @@ impl History {
                     self.last_calls.push_back(key(&event));
                     self.called.insert(key(&event));
                 }
-                if event.mine != Some(false) {
+                // Preparations for two events may overlap.
+                if event.mine != Some(false) && outcome == HookOutcome::Begun {
                     self.last_prepared = Some(key(&event));
                 }
             }
@@ -391,14 +410,16 @@ impl History {
     /// Whether this machine went back into service although the event has not started, because the
     /// preparation was no longer needed.
     pub(crate) fn is_back_early(&self, id: &str) -> bool {
-        self.events.get(id).is_some_and(|event| {
-            let Occurrence {
-                has_started,
-                over_since,
-                ..
-            } = event.occurrence;
-            !has_started && over_since.is_none() && matches!(event.service, Service::Back(_))
-        })
+        self.events.get(id).is_some_and(EventHistory::is_back_early)
+    }
+
+    /// The ids of the events from which it did.
+    pub(crate) fn back_early(&self) -> impl Iterator<Item = &str> {
+        let back = self
+            .events
+            .iter()
+            .filter(|(_, event)| event.is_back_early());
+        back.map(|(id, _)| id.as_str())
     }
 
     /// Whether this machine has prepared for an event after which it does not come back, and has
@@ -482,6 +503,19 @@ mod tests {
         assert!(is_leaving(
             r#"{"record":"prepare","event_id":"C","outcome":"begun","event_type":"Terminate","mine":true}"#
         ));
+    }
+
+    #[test]
+    fn a_machine_that_ends_an_earlier_preparation_is_leaving_all_the_same() {
+        let (mut history, now) = (History::default(), Instant::now());
+        for line in [
+            r#"{"record":"prepare","event_id":"A","outcome":"begun","event_type":"Reboot","mine":true}"#,
+            r#"{"record":"prepare","event_id":"B","outcome":"begun","event_type":"Preempt","mine":true}"#,
+            r#"{"record":"prepare","event_id":"A","outcome":"ready","event_type":"Reboot","mine":true}"#,
+        ] {
+            apply(&mut history, &[line], now);
+        }
+        assert!(history.is_leaving());
     }
 
     #[test]

@@ -566,13 +566,13 @@ impl Daemon {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         let mut known = events.iter().filter(|pending| pending.event_id == id);
         // Of one that is asked about at the moment, or not known, nobody can say when it was void.
-        let may_be_approved = known.all(|pending| {
+        let is_void = known.any(|pending| {
             let run = pending.run.try_lock();
-            run.map_or(true, |run| run.may_be_approved())
+            run.is_ok_and(|run| run.is_void_for_long())
         });
         let is_decided = registers
             .iter()
-            .any(|(_, register)| register.go.is_some() || register.was_decided && may_be_approved);
+            .any(|(_, register)| register.go.is_some() || register.was_decided && !is_void);
         let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
         let written_id = self.history.borrow().written_id(&id).to_owned();

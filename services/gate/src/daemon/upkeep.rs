@@ -6,7 +6,7 @@
 //! a mark. Without a reason it reads the groups once in `return_within`: another machine may have
 //! taken a slot for this one, whose watcher did not see the event.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,6 +39,10 @@ pub(super) struct Slots {
     has_claimed: bool,
     /// Events that are over, and for which other machines held slots at the last read.
     lingering: HashSet<String>,
+    /// The events that have not started, from which this machine is back in service, and that this
+    /// process was not asked about: nobody else voids their decisions and gives their claims back.
+    /// Since when that is known.
+    left: HashMap<String, Instant>,
     /// How many slots of others this process has freed.
     pub(super) freed: u64,
 }
@@ -51,6 +55,7 @@ impl Slots {
             last_look: Instant::now(),
             has_claimed: false,
             lingering: HashSet::new(),
+            left: HashMap::new(),
             freed: 0,
         }
     }
@@ -92,6 +97,9 @@ impl Daemon {
         let mut upkeep = self.upkeep.lock().await;
         let upkeep = &mut *upkeep;
         loop {
+            if self.has_left_event() {
+                upkeep.adopts_at = Some(Instant::now());
+            }
             if upkeep.adopts_at.is_some_and(|at| Instant::now() >= at) {
                 let adopt = self.adopt_marks(&mut upkeep.adopts_at);
                 self.try_if_due(Subject::EarlierMarks, adopt).await;
@@ -245,10 +253,11 @@ impl Daemon {
             }
             let releases = register.releases(|id, machine| {
                 let is_own = *machine == self.machine;
-                is_own && (self.is_back(id, pause) || self.is_forgotten(id) || lost.contains(id))
+                is_own && (self.is_back(id, pause) || lost.contains(id))
                     || !is_own && silent.contains(machine) && self.may_free(id, machine)
             });
             let mut changes = releases.clone();
+            changes.extend(self.left_claims(&register));
             if let Some(next) = &register.next {
                 if self.is_past(&next.event_id, &next.by) {
                     changes.push(GroupChange::Unreserve {
@@ -446,14 +455,35 @@ impl Daemon {
         (!names.contains(machine)).then(|| pending.named_since.get())
     }
 
-    /// Whether this machine is back in service from an event that has not started, and the process
-    /// that was asked about it has ended: nobody else gives its slots back.
-    fn is_forgotten(&self, id: &str) -> bool {
-        let events = self.events.borrow();
-        let mut pending = events.values().map(|pending| &pending.event_id);
-        self.history.borrow().is_back_early(id)
-            && self.started_at.elapsed() >= driver::DOCUMENTS_AGREE_WITHIN
-            && !pending.any(|known| known == id)
+    /// Brings [`Slots::left`] up to date. Returns whether there is a new one.
+    fn has_left_event(&self) -> bool {
+        let (events, history) = (self.events.borrow(), self.history.borrow());
+        let left = &mut self.slots.borrow_mut().left;
+        let is_known = |id: &str| events.values().any(|pending| pending.event_id == id);
+        left.retain(|id, _| history.is_back_early(id) && !is_known(id));
+        let before = left.len();
+        for id in history.back_early().filter(|id| !is_known(id)) {
+            left.entry(id.to_owned()).or_insert_with(Instant::now);
+        }
+        left.len() > before
+    }
+
+    /// Gives back this machine's claims for such events, once they are not about to be approved
+    /// because of a decision that was void.
+    fn left_claims(&self, register: &GroupRegister) -> Vec<GroupChange> {
+        let slots = self.slots.borrow();
+        let is_over = |since: &Instant| since.elapsed() >= driver::DOCUMENTS_AGREE_WITHIN;
+        let claims = register.claims.iter().filter(|(id, claim)| {
+            slots.left.get(*id).is_some_and(is_over)
+                && (claim.by.contains(&self.machine) || claim.late.contains(&self.machine))
+        });
+        claims
+            .map(|(id, _)| GroupChange::GiveBack {
+                event_id: id.clone(),
+                by: self.machine.clone(),
+                is_back: true,
+            })
+            .collect()
     }
 
     /// Looks for marks of an earlier process of this machine. Nobody else withdraws them if the

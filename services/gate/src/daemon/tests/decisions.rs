@@ -194,6 +194,76 @@ fn a_process_that_was_not_asked_voids_the_decision_too_and_gives_the_place_back(
             .run(&[&daemon], 2 * driver::DOCUMENTS_AGREE_WITHIN)
             .await;
         assert!(!holds().await);
+        // The other machine has claimed nothing.
+        let group = group(&daemon, "groups/db").await;
+        assert!(group.held().is_empty(), "{group:?}");
+    });
+}
+
+/// The same, some time after the daemon's start.
+#[test]
+fn a_process_that_was_not_asked_sees_later_that_its_machine_is_back() {
+    run_fleet(TWO_GROUPS, async |fleet| {
+        let (daemon, event) = (fleet.start("a"), event(&["a", "b"]));
+        for line in [
+            r#"{"record":"change","change":"scheduled","event_id":"e","mine":true}"#,
+            r#"{"record":"prepare","event_id":"e","outcome":"ready","mine":true}"#,
+        ] {
+            record(&daemon, line);
+        }
+        decide(&daemon, &event).await;
+        drop(daemon);
+        let daemon = fleet.start("a");
+        let run = async |time| fleet.run(&[&daemon], time).await;
+        run(2 * driver::DOCUMENTS_AGREE_WITHIN).await;
+        assert!(register(&daemon, &event).await.go.is_some());
+        append(
+            &daemon,
+            r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#,
+        );
+        run(Duration::from_secs(5)).await;
+        let register = register(&daemon, &event).await;
+        assert!(register.go.is_none() && has_place(&daemon).await);
+        run(2 * driver::DOCUMENTS_AGREE_WITHIN).await;
+        assert!(!has_place(&daemon).await);
+    });
+}
+
+/// The watcher has said since its last call that the machine is ready.
+#[test]
+fn a_decision_outlasts_a_restart_of_a_machine_that_is_ready_after_its_last_call() {
+    run_fleet(TWO_GROUPS, async |fleet| {
+        let (daemon, event) = (fleet.start("a"), event(&["a", "b"]));
+        for line in [
+            r#"{"record":"change","change":"scheduled","event_id":"e","mine":true}"#,
+            r#"{"record":"gate","event_id":"e","phase":"prepare","outcome":"last-call","mine":true}"#,
+            r#"{"record":"prepare","event_id":"e","outcome":"begun","mine":true}"#,
+            r#"{"record":"gate","event_id":"e","phase":"approve","outcome":"open","mine":true}"#,
+        ] {
+            append(&daemon, line);
+        }
+        decide(&daemon, &event).await;
+        drop(daemon);
+        let daemon = fleet.start("a");
+        fleet.run(&[&daemon], Duration::from_secs(5)).await;
+        assert!(register(&daemon, &event).await.go.is_some());
+    });
+}
+
+/// Another machine has voided it, which this one has not read yet.
+#[test]
+fn a_start_a_moment_after_a_decision_that_is_void_is_not_forced() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        change(&daemon, &event, &[begin(&event, 2)]).await;
+        record(
+            &daemon,
+            r#"{"record":"change","change":"started","event_id":"e","mine":true}"#,
+        );
+        daemon.count_forced().await.expect("counted");
+        let forced = daemon.forced.borrow();
+        assert_eq!(forced.as_ref().map(|forced| forced.count), Some(0));
     });
 }
 
