@@ -1,6 +1,6 @@
 //! Registers as text: one JSON object each, which begins with the version of its format.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{self, Engine, EngineError, Revision, Swap, VALUE_MAX};
@@ -9,6 +9,9 @@ use scheduled_events_common::names::Name;
 /// The version of the registers' format. A register with another version, or without one, is
 /// refused and never overwritten: that would lose what a later version of this program keeps there.
 pub const FORMAT: u32 = 1;
+
+/// The most characters of a value that are shown if it is no register.
+const SHOWN: usize = 120;
 
 /// A register with the version of its format.
 #[derive(Serialize)]
@@ -115,6 +118,12 @@ pub enum Invalid {
 /// # Errors
 /// Why it is not a register.
 pub fn check<T: DeserializeOwned>(value: &str) -> Result<T, Invalid> {
+    // Engines put the reason in place of what cannot be read.
+    if !value.starts_with('{') {
+        let shown: String = value.chars().take(SHOWN).collect();
+        let text = format!("expected a JSON object, found \"{}\"", shown.escape_debug());
+        return Err(Invalid::Damaged(serde_json::Error::custom(text)));
+    }
     let found: Format = serde_json::from_str(value).map_err(Invalid::Damaged)?;
     if found.format != Some(u64::from(FORMAT)) {
         return Err(Invalid::Format(found.format));

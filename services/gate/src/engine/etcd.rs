@@ -296,16 +296,16 @@ impl EtcdEngine {
                         EngineError(format!("{endpoint} answers what is not etcd's: {error}"))
                     });
                 }
-                Err(Failure::Token) if !has_new_token => {
-                    has_new_token = true;
-                    match self.authenticate(endpoint).await {
-                        Ok(()) => continue,
-                        Err(Failure::Token) => {
-                            Failure::Other("etcd refuses the user and the password".into())
-                        }
-                        Err(failure) => failure,
+                Err(Failure::Token) if !has_new_token => match self.authenticate(endpoint).await {
+                    Ok(()) => {
+                        has_new_token = true;
+                        continue;
                     }
-                }
+                    Err(Failure::Token) => {
+                        Failure::Other("etcd refuses the user and the password".into())
+                    }
+                    Err(failure) => failure,
+                },
                 Err(failure) => failure,
             };
             let (why, may_ask_another) = match failure {
@@ -655,8 +655,35 @@ mod tests {
     use crate::register::GroupRegister;
     use crate::store;
 
+    const FOUND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\nconnection: close\r\n\r\n\
+        {\"kvs\":[{\"key\":\"Z3JvdXBzL3dlYg==\",\"value\":\"e30=\",\"mod_revision\":\"7\"}]}";
+    const TOKEN: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\nconnection: close\r\n\r\n{\"token\":\"new\"}";
+    const UNAUTHORIZED: &[u8] =
+        b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const CANNOT: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+    fn config(endpoints: Vec<String>) -> EtcdConfig {
+        EtcdConfig {
+            endpoints,
+            prefix: String::new(),
+            ca: None,
+            identity: None,
+            user: None,
+            password_file: None,
+        }
+    }
+
     /// Answers each request with these bytes, and counts the requests.
     async fn server(answer: &'static [u8]) -> (String, Rc<Cell<usize>>) {
+        server_of(move |_| answer).await
+    }
+
+    /// Answers the requests with these bytes, and counts them.
+    async fn server_of(
+        answer: impl Fn(&str) -> &'static [u8] + 'static,
+    ) -> (String, Rc<Cell<usize>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let requests = Rc::new(Cell::new(0));
@@ -665,9 +692,10 @@ mod tests {
             loop {
                 let (mut stream, _) = listener.accept().await.expect("a connection");
                 let mut request = [0; 4096];
-                let _ = stream.read(&mut request).await;
+                let length = stream.read(&mut request).await.unwrap_or_default();
                 count.set(count.get() + 1);
-                let _ = stream.write_all(answer).await;
+                let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+                let _ = stream.write_all(answer(&request)).await;
             }
         });
         (format!("http://{address}"), requests)
@@ -675,23 +703,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_is_answered_by_the_next_server_and_a_write_is_sent_once() {
-        const FOUND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\nconnection: close\r\n\r\n\
-            {\"kvs\":[{\"key\":\"Z3JvdXBzL3dlYg==\",\"value\":\"e30=\",\"mod_revision\":\"7\"}]}";
-        const CANNOT: &[u8] =
-            b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         let test = async {
             // One closes the connection, and one has no leader.
             for answer in [b"", CANNOT] {
                 let (first, sent) = server(answer).await;
                 let (second, asked) = server(FOUND).await;
-                let config = EtcdConfig {
-                    endpoints: vec![first.clone(), second],
-                    prefix: String::new(),
-                    ca: None,
-                    identity: None,
-                    user: None,
-                    password_file: None,
-                };
+                let config = config(vec![first.clone(), second]);
                 let engine = || EtcdEngine::new(&config).expect("an engine");
                 // As for a command of an operator, each process asks the first one first.
                 for _ in 0..2 {
@@ -706,6 +723,32 @@ mod tests {
                 assert!(error.starts_with(&format!("etcd at {first}: ")), "{error}");
                 assert_eq!((sent.get(), asked.get()), (1, 0));
             }
+        };
+        tokio::task::LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test]
+    async fn a_server_that_issues_no_token_is_followed_by_one_that_does() {
+        let answer = |token: &'static [u8]| {
+            move |request: &str| match request {
+                request if request.contains("authenticate") => token,
+                request if request.contains("authorization: new") => FOUND,
+                _ => UNAUTHORIZED,
+            }
+        };
+        let test = async {
+            let (first, _) = server_of(answer(CANNOT)).await;
+            let (second, _) = server_of(answer(TOKEN)).await;
+            let password = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(password.path(), "secret").expect("written");
+            let config = EtcdConfig {
+                user: Some("gate".into()),
+                password_file: Some(password.path().to_owned()),
+                ..config(vec![first, second])
+            };
+            let engine = EtcdEngine::new(&config).expect("an engine");
+            let found = engine.read("groups/web").await.expect("an answer");
+            assert_eq!(found.expect("a register").value, "{}");
         };
         tokio::task::LocalSet::new().run_until(test).await;
     }

@@ -27,10 +27,9 @@ use scheduled_events_gate::driver::Question;
 use scheduled_events_gate::engine::{self, Aged, Engine, EngineError, StoreTime, Versioned};
 use scheduled_events_gate::event::Event;
 use scheduled_events_gate::history::History;
-use scheduled_events_gate::members::{Presence, SilenceLimits, presence};
+use scheduled_events_gate::members::{Presence, SilenceLimits, listed, presence};
 use scheduled_events_gate::protocol::Answer;
-use scheduled_events_gate::register::MachineRegister;
-use scheduled_events_gate::store::decode;
+use scheduled_events_gate::store::Invalid;
 use serde::Deserialize;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -158,8 +157,10 @@ impl Fleet {
     ) -> Option<Name> {
         let of_key = Name::from(key.trim_start_matches("machines/"));
         // Nothing but its existence is known about a machine whose register cannot be read.
-        let Ok(register) = decode::<MachineRegister>(key, &found.value) else {
-            return Some(of_key);
+        let register = match listed(key, &found.value) {
+            Ok(register) => register,
+            Err(Invalid::Copy(_)) => return None,
+            Err(_) => return Some(of_key),
         };
         let limits = SilenceLimits::of(&self.config);
         let presence = presence(&register, written, engine.clock(), limits);

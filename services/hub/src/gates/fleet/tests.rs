@@ -4,7 +4,7 @@ use scheduled_events::record::{HookOutcome, Record};
 use scheduled_events_core::Change;
 use scheduled_events_gate::engine::folder::FolderEngine;
 use scheduled_events_gate::engine::{Reply, Revision, Swap};
-use scheduled_events_gate::register::GroupRegister;
+use scheduled_events_gate::register::{GroupRegister, MachineRegister};
 use scheduled_events_gate::store;
 use tokio::time::sleep;
 
@@ -83,6 +83,25 @@ fn terminate(id: &str) -> EventRecord {
         event_type: Some("Terminate".into()),
         ..event(id)
     }
+}
+
+#[test]
+fn a_copy_of_a_register_shows_no_agent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let fleet = fleet(folder.path(), "");
+        let engine = FolderEngine::new(&folder.path().join("registers"));
+        let register = MachineRegister {
+            machine: Some("front_1".into()),
+            ..MachineRegister::default()
+        };
+        for (key, agents) in [("machines/front_1-copy", 0), ("machines/front_1", 1)] {
+            let written = store::swap(&engine, key, None, &register).await;
+            assert!(matches!(written, Ok(Swap::Done(_))), "{written:?}");
+            let found = fleet.agents().await.expect("registers");
+            assert_eq!(found.len(), agents, "{key}");
+        }
+    });
 }
 
 #[test]
