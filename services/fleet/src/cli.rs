@@ -20,6 +20,7 @@ use scheduled_events_node::config::NodeConfig;
 use scheduled_events_node::{announce, drain, uncordon};
 
 use crate::config::{Config, load_relay};
+use scheduled_events_relay::error::RelayError;
 
 /// One approval for many machines: the gate that `scheduled-events watch --gate` asks.
 #[derive(Parser)]
@@ -170,6 +171,14 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| run_command(&cli.command, &cli.config))
 }
 
+/// The settings of a target, and the files that they name, are part of the configuration.
+fn of_relay(error: RelayError) -> Failure {
+    match error {
+        RelayError::Target { .. } => Failure::usage(error),
+        _ => Failure::refused(error),
+    }
+}
+
 fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     if matches!(command, Command::Man) {
         let source = concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION"));
@@ -179,12 +188,11 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         let file = load_relay(file).map_err(Failure::usage)?;
         if *test {
             let results = block_on(scheduled_events_relay::test(&file))?;
-            return print_findings(&results.map_err(Failure::refused)?, *json)
-                .map(|()| ExitCode::SUCCESS);
+            return print_findings(&results.map_err(of_relay)?, *json).map(|()| ExitCode::SUCCESS);
         }
         return serve(scheduled_events_relay::run(&file))?
             .map(|()| ExitCode::SUCCESS)
-            .map_err(Failure::refused);
+            .map_err(of_relay);
     }
     let Config { gate, node } = Config::load(file).map_err(Failure::usage)?;
     match command {

@@ -256,6 +256,9 @@ impl TargetConfig {
         if self.url.is_some() && self.url_file.is_some() {
             return invalid("`url` and `url_file` exclude each other");
         }
+        if self.url.is_none() && self.url_file.is_none() && !is(&[Kind::Pagerduty]) {
+            return invalid("expected `url` or `url_file`");
+        }
         if self.content_type.is_some() && self.template.is_none() {
             return invalid("`content_type` needs a `template`");
         }
