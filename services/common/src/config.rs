@@ -77,7 +77,7 @@ pub fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Er
 /// of a configuration. Each path has the name of its key.
 ///
 /// # Errors
-/// Whose file it is.
+/// Whose file it is, or that it has no path.
 ///
 /// ```
 /// use std::path::Path;
@@ -97,6 +97,10 @@ pub fn check_metrics<'a>(
     let Some(metrics) = metrics else {
         return Ok(());
     };
+    if metrics.as_os_str().is_empty() {
+        let message = format!("`{key}` is \"\", expected the path of a file");
+        return Err((None, message));
+    }
     let found = plain(metrics);
     let mut others = others.into_iter();
     others

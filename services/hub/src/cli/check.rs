@@ -12,6 +12,7 @@ use scheduled_events_common::failure::Failure;
 use scheduled_events_common::output::print_findings;
 use scheduled_events_gate::engine::EngineError;
 use scheduled_events_text::finding::Finding;
+use scheduled_events_text::words::count;
 use tokio::time::timeout;
 
 use crate::azure::arm::{Arm, ArmError};
@@ -47,18 +48,20 @@ impl Report {
 pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
     let mut report = Report::default();
-    let rules =
-        policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
+    let rules = policy_file::load(&config.policy).map(|policy| count(policy.rules().len(), "rule"));
     report.add("policy", rules, "correct the file that `policy` names");
     for (name, path, is_folder) in [
-        ("audit", &config.audit, false),
-        ("state", &config.state, true),
+        ("audit", Some(&config.audit), false),
+        ("state", Some(&config.state), true),
+        ("metrics", config.metrics.as_ref(), false),
     ] {
-        report.add(
-            name,
-            writable(path, is_folder),
-            "let the user of the hub write there",
-        );
+        if let Some(path) = path {
+            report.add(
+                name,
+                writable(path, is_folder),
+                "let the user of the hub write there",
+            );
+        }
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
@@ -140,16 +143,26 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, Box<dyn Error>> {
         let expected = if is_folder { "folder" } else { "regular file" };
         return Err(format!("{shown}: it is no {expected}").into());
     }
-    // A relative path ends with an empty one, for the current folder.
+    let full = std::path::absolute(path)?;
+    let path = full.as_path();
     let existing = path
         .ancestors()
         .find(|path| path.exists())
-        .unwrap_or(Path::new("."));
+        .unwrap_or(Path::new("/"));
     if existing != path && !existing.is_dir() {
         return Err(format!("{shown}: {} is no folder", existing.display()).into());
     }
+    // The hub makes the folder of its state, and no other.
+    if let Some(folder) = path.parent()
+        && !is_folder
+        && existing != path
+        && existing != folder
+    {
+        let folder = folder.display();
+        return Err(format!("{shown}: the folder {folder} does not exist; create it").into());
+    }
     access(existing, Access::WRITE_OK)
-        .map_err(|error| format!("{}: {error}", existing.display()))?;
+        .map_err(|error| format!("{shown}: {}: {error}", existing.display()))?;
     Ok(if existing == path {
         format!("{shown}")
     } else {

@@ -34,6 +34,12 @@ struct MachineStatus<'a> {
 
 pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
+    if config.store.is_none() && !config.state.exists() {
+        let state = config.state.display();
+        return Err(Failure::refused(format!(
+            "no hub has run with this configuration yet: the folder {state} of `state` does not exist"
+        )));
+    }
     let (mut machines, problems) = look(&config).await.map_err(Failure::refused)?;
     machines.sort_by(|one, other| one.machine.resource_id.cmp(&other.machine.resource_id));
     if json {

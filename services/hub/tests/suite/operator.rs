@@ -562,11 +562,23 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     assert_eq!(code, 0, "{text}");
     for line in [
         format!("ok audit {}, which does not exist yet\n", path("audit")),
+        format!(
+            "ok metrics {}, which does not exist yet\n",
+            path("hub.prom")
+        ),
         "ok gate its engine answers\nok store its engine answers\n".into(),
         format!("ok queue.poison {}, about 0 messages\n", poison.url),
     ] {
         assert!(text.contains(&line), "{line} in {text}");
     }
+    let missing = own.replace(&path("audit"), &path("missing/audit"));
+    let (code, text) = check("", &missing);
+    let reason = format!(
+        "FAIL audit {}: the folder {} does not exist; create it\n",
+        path("missing/audit"),
+        path("missing")
+    );
+    assert!(code == 1 && text.contains(&reason), "{text}");
     poison.delete();
     let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
     let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);
