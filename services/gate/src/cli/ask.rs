@@ -81,9 +81,13 @@ pub fn ask(config: &Config) -> Result<ExitCode, Failure> {
 pub(super) fn connect_to_daemon(path: &Path) -> Result<UnixStream, Failure> {
     let socket = path.display();
     UnixStream::connect(path).map_err(|error| {
-        Failure::refused(format!(
-            "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
-        ))
+        Failure::refused(if error.kind() == ErrorKind::PermissionDenied {
+            format!("this user may not ask the daemon at {socket} ({error}): run this as root or as the daemon's user")
+        } else {
+            format!(
+                "no daemon listens at {socket} ({error}); is `scheduled-events-fleet run` running?"
+            )
+        })
     })
 }
 
@@ -139,9 +143,39 @@ pub(super) fn check_daemon(path: &Path, stream: &UnixStream) -> Result<(), Failu
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
 
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
+
     use super::*;
+
+    #[test]
+    fn who_may_not_ask_the_daemon_is_told_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        mode(folder.path(), 0o755).expect("changed");
+        let path = folder.path().join("socket");
+        let _listener = UnixListener::bind(&path).expect("a socket");
+        mode(&path, 0o000).expect("changed");
+        // Root may ask everybody.
+        let asked = std::thread::spawn(move || {
+            if geteuid().is_root() {
+                let nobody = Uid::from_raw(65_534);
+                set_thread_res_uid(nobody, nobody, nobody).expect("changed");
+            }
+            connect_to_daemon(&path)
+        });
+        let problem = asked.join().expect("no panic").expect_err("not allowed");
+        let problem = problem.message;
+        assert!(
+            problem.starts_with("this user may not ask the daemon at ")
+                && problem.ends_with("run this as root or as the daemon's user"),
+            "{problem}"
+        );
+    }
 
     #[test]
     fn a_daemon_that_does_not_answer_is_named() {

@@ -5,10 +5,10 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use super::ask::connect_to_daemon;
 use crate::config::Config;
 use scheduled_events_common::failure::Failure;
 
@@ -27,8 +27,7 @@ pub fn probe(config: &Config) -> Result<(), Failure> {
 /// stuck, the kernel accepts connections, but does not close them.
 fn knock(path: &Path, patience: Duration) -> Result<(), Failure> {
     let socket = path.display();
-    let mut stream = UnixStream::connect(path)
-        .map_err(|error| Failure::refused(format!("no daemon listens at {socket}: {error}")))?;
+    let mut stream = connect_to_daemon(path)?;
     let waited = stream
         .shutdown(Shutdown::Write)
         .and_then(|()| stream.set_read_timeout(Some(patience)))

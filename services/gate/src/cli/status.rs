@@ -388,8 +388,8 @@ impl Registers {
                     },
                 ]);
             }
-            members.write(&mut text, "");
             text.push('\n');
+            members.write(&mut text, "");
         }
         let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
         for (name, machine) in &self.machines {
