@@ -94,7 +94,10 @@ impl Table {
         }
         for Row { cells, below } in &self.rows {
             let (beside, moved) = cells.split_at(shown.min(cells.len()));
-            print_cells(&mut output, beside, &widths[..shown], terminal)?;
+            // What is below such a row belongs to the one above.
+            if moved.is_empty() || beside.iter().any(|(text, _)| !text.is_empty()) {
+                print_cells(&mut output, beside, &widths[..shown], terminal)?;
+            }
             let moved = moved.iter().zip(shown..).map(|((text, style), column)| {
                 let heading = self
                     .headings
@@ -310,6 +313,17 @@ mod tests {
                 "{terminal}:\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_row_without_anything_beside_is_a_part_of_the_one_above() {
+        let mut table = Table::default();
+        table.row(cells(["FAIL", "a-long-name-of-a-check", "what was found"]));
+        table.row(cells(["", "", "-> what to do"]));
+        assert_eq!(
+            printed(&table, Some(40)),
+            "FAIL  a-long-name-of-a-check\n      what was found\n      -> what to do\n"
+        );
     }
 
     #[test]
