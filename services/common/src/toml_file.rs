@@ -95,6 +95,21 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
     if message == "invalid type: map, expected a sequence" {
         message.push_str(": write `[[…]]` instead of `[…]`");
     }
+    for (word, plain) in [
+        ("map", "a table"),
+        ("a sequence", "a list"),
+        ("u16", "a number from 0 on"),
+        ("u32", "a number from 0 on"),
+        ("u64", "a number from 0 on"),
+    ] {
+        if let Some(start) = message.strip_suffix(&format!("expected {word}")) {
+            message = format!("{start}expected {plain}");
+        }
+    }
+    // Tables, by the names of the types that they become.
+    if let Some((start, _)) = message.split_once("expected struct ") {
+        message = format!("{start}expected a table");
+    }
     (error.span().map(|span| span.start), message)
 }
 
@@ -121,6 +136,39 @@ pub fn place(text: &str, (offset, message): Invalid) -> String {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_expected_is_said_in_the_words_of_the_format() {
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct Part {
+            number: u32,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct File {
+            part: Option<Part>,
+            list: Option<Vec<String>>,
+        }
+        for (text, expected) in [
+            ("part = 1", "invalid type: integer `1`, expected a table"),
+            (
+                "list = \"a\"",
+                "invalid type: string \"a\", expected a list",
+            ),
+            (
+                "part.number = -1",
+                "invalid value: integer `-1`, expected a number from 0 on",
+            ),
+            (
+                "[list]\n",
+                "invalid type: map, expected a sequence: write `[[…]]` instead of `[…]`",
+            ),
+        ] {
+            let error = toml::from_str::<File>(text).expect_err("no such file");
+            assert_eq!(invalid(error).1, expected);
+        }
+    }
 
     #[test]
     fn a_device_is_refused_before_it_is_read() {
