@@ -31,6 +31,7 @@ use crate::output::{print, print_record, terminal};
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use check::{Check, Finding};
+pub(crate) use hooks::no_recover;
 pub(crate) use name::NameCheck;
 pub(crate) use polkit::managed_units;
 pub(crate) use report::ReportRequest;

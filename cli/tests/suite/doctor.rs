@@ -704,6 +704,25 @@ fn a_rehearsal_shows_what_fails_and_recovers_all_the_same() {
 }
 
 #[test]
+fn a_rehearsal_without_a_command_says_which_one_to_add() {
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let recovered = rehearse("preempt", &["--policy", &policy, "--prepare", "true"]).with_code(0);
+    assert_found(&recovered, "prepare", "ok", "--prepare: ready after ");
+    assert_found(
+        &recovered,
+        "recover",
+        "warn",
+        "there is --prepare, but no --recover",
+    );
+    let prepared = rehearse("preempt", &["--policy", &policy, "--recover", "true"]).with_code(1);
+    let found = "there is no --prepare: the event was held";
+    assert_found(&prepared, "prepare", "fail", found);
+    let advice = &finding(&prepared, "prepare")["do"];
+    assert_eq!(advice, "add --prepare COMMAND");
+}
+
+#[test]
 fn a_rehearsal_of_an_event_that_is_held_runs_nothing() {
     let folder = Folder::new();
     let prepare = format!("touch {}", folder.path("ran"));
