@@ -38,7 +38,8 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     survive_size_limit()?;
     check_whole(&args)?;
     // It is an audit file of exchanges: private, locked, bounded, and numbered.
-    let audit = Arc::new(Audit::open(&args.to, print_note).map_err(CommandError::usage)?);
+    let audit = Audit::open_as("capture", &args.to, print_note).map_err(CommandError::usage)?;
+    let audit = Arc::new(audit);
     let masker = args.mask.then(|| Masker::open(&args.to)).transpose()?;
     let captured = Arc::new(Mutex::new((masker, 0_usize)));
     let imds = {
@@ -157,7 +158,8 @@ impl Masker {
     fn open(capture: &Path) -> Result<Self, CommandError> {
         let file = names_file(capture);
         // Private, locked and bounded, too.
-        let names = Audit::open(&file, print_note).map_err(CommandError::usage)?;
+        let names = Audit::open_as("file of names", &file, print_note);
+        let names = names.map_err(CommandError::usage)?;
         let mut mask = Mask::default();
         read_audit(&file, &mut |line| mask.restore(line))?;
         Ok(Self { mask, names })
