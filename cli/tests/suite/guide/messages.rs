@@ -150,7 +150,7 @@ const OTHERS: [(&str, &str); 40] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 31] = [
+const NO_MESSAGES: [&str; 32] = [
     "…. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
     "none: there is no --audit FILE, or nothing in it",
     " (mode …, of user …)",
@@ -178,6 +178,7 @@ const NO_MESSAGES: [&str; 31] = [
     "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
     "invalid type: map, expected a sequence",
+    "missing field `action`",
     "listening on … as … ",
     "control plane at … ",
     "…; the last poll failed: …",
