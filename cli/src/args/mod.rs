@@ -53,7 +53,9 @@ pub(crate) use watch::{ConfiguredArgs, WatchArgs};
                   Exit codes:\n  \
                   0  success\n  \
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
-                      status: nothing watches, or no document arrives; contract: the service contradicts a rule\n  \
+                      contract: the service contradicts a rule; discover: no address is found; doctor: a check fails; \
+                      replay: a client breaks a rule, fails, or is shown no event; status: nothing watches, or no document arrives; \
+                      wait: whether there is an event is unknown\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\
@@ -340,6 +342,27 @@ mod tests {
             }
         }
         assert!(tried >= 15, "{tried}");
+    }
+
+    /// Each line of the help, and its row in the guide.
+    #[test]
+    fn the_guide_has_the_exit_codes_of_the_help() {
+        let help = Cli::command().get_after_help().unwrap().to_string();
+        let (_, codes) = help.split_once("Exit codes:\n").unwrap();
+        let (codes, _) = codes.split_once("\n\n").unwrap();
+        let rows = codes.lines().map(|line| {
+            let (code, meaning) = line.trim().split_once("  ").unwrap();
+            format!("| {code} | {meaning} |")
+        });
+        let guide = include_str!("../../../docs/use/shell.md").replace('`', "");
+        let found = guide.lines().filter(|line| {
+            let code = line.strip_prefix("| ").and_then(|line| line.chars().next());
+            code.is_some_and(|char| char.is_ascii_digit())
+        });
+        assert!(
+            rows.eq(found.map(str::to_owned)),
+            "docs/use/shell.md has not:\n{codes}"
+        );
     }
 
     #[test]
