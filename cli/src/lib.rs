@@ -1,9 +1,6 @@
 //! The command `scheduled-events`: arguments, output and exit codes.
 //!
-//! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success;
-//! 1 the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be
-//! written, or the service contradicts a rule; 2 usage error; 3 the input is not a valid document; 4 `wait`: the time is over. `run`
-//! ends with the exit code of its worker.
+//! Results and records go to standard output, diagnostics to standard error. `scheduled-events --help` has the exit codes.
 //!
 //! [`run()`] runs a command line. The files are in folders by task:
 //!

@@ -22,7 +22,7 @@ use scheduled_events_replay::{ADVICE_API_VERSION, Scenario, Server, ServerConfig
 
 use crate::args::DoctorArgs;
 use crate::config::load_policy;
-use crate::doctor::{Check, Finding, ReportRequest, commands, finish, managed_units};
+use crate::doctor::{Check, Finding, ReportRequest, commands, finish, managed_units, no_recover};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::{count, duration, printable};
@@ -262,7 +262,7 @@ impl RehearsalHost {
             } if *outcome != HookOutcome::Begun => {
                 self.recover.end(*outcome);
                 // It would be run again for ever.
-                if *outcome != HookOutcome::Done {
+                if !outcome.has_recovered() {
                     self.handle.stop();
                 }
             }
@@ -350,6 +350,16 @@ fn hook(
             ),
         };
     };
+    if outcome == HookOutcome::NoCommand {
+        return match check {
+            Check::Recover => no_recover(),
+            _ => Finding::fail(
+                check,
+                format!("there is no {option}: the event was held"),
+                format!("add {option} COMMAND"),
+            ),
+        };
+    }
     let of_notice = notice.map_or(String::new(), |notice| {
         format!(" of a notice of {}", duration(notice.as_secs()))
     });

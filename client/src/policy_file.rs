@@ -311,6 +311,10 @@ pub fn parse_within(text: &str, is_other: impl Fn(&str) -> bool) -> Result<Polic
             "invalid type: map, expected a sequence" => {
                 "found `[rule]`, expected `[[rule]]`: a policy is a list of rules".to_owned()
             }
+            "missing field `action`" => {
+                let words = Action::ALL.map(Action::word).join(", ");
+                format!("the rule has no `action`; expected one of {words}")
+            }
             message => with_suggestion(message),
         },
     })?;
@@ -953,7 +957,11 @@ mod tests {
                 "2:16",
                 "duration",
             ),
-            ("[[rule]]\nscope = \"mine\"", "1:1", "action"),
+            (
+                "[[rule]]\nscope = \"mine\"",
+                "1:1",
+                "the rule has no `action`; expected one of approve, prepare, hold, ignore",
+            ),
             (
                 "[[rule]]\nmin_duration = 10\nmax_duration = 5\naction = \"hold\"",
                 "1:1",

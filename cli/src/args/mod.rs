@@ -18,7 +18,7 @@ mod watch;
 #[cfg(all(test, unix))]
 mod commands_page;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, Parser, Subcommand};
 
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use look::{
@@ -48,11 +48,14 @@ pub(crate) use watch::{ConfiguredArgs, WatchArgs};
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 120,
+    mut_subcommands(|command| command.mut_args(may_be_negative)),
     after_help = "Try it without Azure:  scheduled-events demo\n\n\
                   Exit codes:\n  \
                   0  success\n  \
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written; \
-                      status: nothing watches, or no document arrives; contract: the service contradicts a rule\n  \
+                      contract: the service contradicts a rule; discover: no address is found; doctor: a check fails; \
+                      replay: a client breaks a rule, fails, or is shown no event; status: nothing watches, or no document arrives; \
+                      wait: whether there is an event is unknown\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
                   4  wait: the time is over\n\n\
@@ -74,6 +77,18 @@ pub(crate) struct Cli {
         display_order = 1000
     )]
     pub(crate) color: ColorWhen,
+}
+
+/// Lets `-1` be the value of an option for a number or a time: its parser says what it expects. Without that, `-1` would be an
+/// unknown option.
+fn may_be_negative(argument: Arg) -> Arg {
+    const NUMBERS: [&str; 6] = ["TIME", "TIME|never", "N", "N|never", "X", "NUMBER"];
+    let names = argument.get_value_names().unwrap_or_default();
+    if names.iter().any(|name| NUMBERS.contains(&name.as_str())) {
+        argument.allow_hyphen_values(true)
+    } else {
+        argument
+    }
 }
 
 /// When to use colour. `auto` is on terminals, unless the environment variable `NO_COLOR` is set.
@@ -288,12 +303,67 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use clap::error::ErrorKind;
     use scheduled_events_core::{Change, limits};
 
     use super::*;
     use scheduled_events::limits::{
         AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_WAIT, COMMAND_TIME, GATE_ANOTHER_APPROVES, GATE_TIME,
     };
+
+    #[test]
+    fn a_negative_number_is_a_wrong_value_and_the_message_has_what_is_expected() {
+        let wrong_value = |words: &[&str]| {
+            let words = ["scheduled-events"].iter().chain(words);
+            let error = Cli::command().try_get_matches_from(words).err()?;
+            (error.kind() == ErrorKind::ValueValidation).then(|| error.render().to_string())
+        };
+        let mut tried = 0;
+        for command in Cli::command().get_subcommands() {
+            for option in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                let Some(long) = option.get_long().map(|long| format!("--{long}")) else {
+                    continue;
+                };
+                let given =
+                    |value: &str| wrong_value(&[command.get_name(), &format!("{long}={value}")]);
+                let takes_numbers = ["1", "9s", "10min"].iter().any(|one| given(one).is_none());
+                let Some(message) = given("-1").filter(|_| takes_numbers) else {
+                    continue;
+                };
+                let beside = wrong_value(&[command.get_name(), &long, "-1"]);
+                assert_eq!(beside.as_ref(), Some(&message), "{}", command.get_name());
+                let is_plain = |words: &str| !message.contains(words);
+                assert!(
+                    is_plain("invalid digit") && is_plain(" is not in "),
+                    "{message}"
+                );
+                assert!(message.contains("expected"), "{message}");
+                tried += 1;
+            }
+        }
+        assert!(tried >= 15, "{tried}");
+    }
+
+    /// Each line of the help, and its row in the guide.
+    #[test]
+    fn the_guide_has_the_exit_codes_of_the_help() {
+        let help = Cli::command().get_after_help().unwrap().to_string();
+        let (_, codes) = help.split_once("Exit codes:\n").unwrap();
+        let (codes, _) = codes.split_once("\n\n").unwrap();
+        let rows = codes.lines().map(|line| {
+            let (code, meaning) = line.trim().split_once("  ").unwrap();
+            format!("| {code} | {meaning} |")
+        });
+        let guide = include_str!("../../../docs/use/shell.md").replace('`', "");
+        let found = guide.lines().filter(|line| {
+            let code = line.strip_prefix("| ").and_then(|line| line.chars().next());
+            code.is_some_and(|char| char.is_ascii_digit())
+        });
+        assert!(
+            rows.eq(found.map(str::to_owned)),
+            "docs/use/shell.md has not:\n{codes}"
+        );
+    }
 
     #[test]
     fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {

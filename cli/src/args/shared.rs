@@ -53,6 +53,9 @@ pub(crate) struct ConfigArgs {
     /// What the file has: options and rules are those of one reading.
     #[arg(skip)]
     pub(crate) text: Option<String>,
+    /// Where the file names the policy.
+    #[arg(skip)]
+    pub(crate) policy_at: Option<String>,
 }
 
 /// The names of this machine.

@@ -140,7 +140,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "VERSION", default_value = API_VERSION)]
     pub(crate) newest_api_version: String,
     /// The same number gives the events the same EventIds [default: different ones each time]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = seed)]
     pub(crate) seed: Option<u64>,
     /// Misbehave (repeatable), optionally in certain requests only: `status:503@2-4`,
     /// `post.reset@1`
@@ -164,6 +164,11 @@ pub(crate) struct ReplayArgs {
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number from 0, such as 7".to_owned())
 }
 
 fn machines(text: &str) -> Result<u32, String> {

@@ -96,7 +96,7 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     pub(crate) until_idle: bool,
     /// Exit after N polls, once the commands that run then have ended; Ctrl-C ends them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = polls)]
     pub(crate) max_polls: Option<u64>,
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
@@ -117,6 +117,13 @@ fn last_call(text: &str) -> Result<LastCall, String> {
         .map_err(|error| {
             format!("{error}; expected a time before the start of an event, such as 2min, or never")
         })
+}
+
+fn polls(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(polls) if polls > 0 => Ok(polls),
+        _ => Err("expected a number of polls from 1, such as 600".into()),
+    }
 }
 
 fn retries(text: &str) -> Result<u32, String> {

@@ -85,6 +85,12 @@ impl ConfigFile {
         self.settings.iter().any(|setting| setting.argument == own)
     }
 
+    /// Where the value of a key is.
+    pub(super) fn place(&self, key: &str) -> Option<String> {
+        let setting = self.settings.iter().find(|setting| setting.key == key)?;
+        Some(format!("{}:{}", self.path.display(), setting.position))
+    }
+
     pub(super) fn error_at(&self, position: Position, message: &str) -> CommandError {
         CommandError::usage(format!("{}:{position}: {message}", self.path.display()))
     }

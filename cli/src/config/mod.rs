@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches};
-use scheduled_events::policy_file::{self, PolicySource};
+use scheduled_events::imds::{AUTO_API_VERSION, ENDPOINT};
+use scheduled_events::policy_file::{self, LoadError, PolicySource};
 use scheduled_events_core::Policy;
 
 use crate::args::{Cli, Command, ConfigArgs, WatchArgs};
+use crate::endpoint;
 use crate::error::CommandError;
 use file::{ConfigFile, Setting};
 
@@ -202,11 +204,32 @@ type Merge<'a> = dyn Fn(&dyn Fn(&Setting) -> bool) -> Result<ArgMatches, clap::E
 
 fn merge(matches: ArgMatches, mut file: Option<ConfigFile>) -> Result<Merged, ParseError> {
     let mut cli = Cli::from_arg_matches(&matches)?;
+    if let (Some(file), Some((_, own))) = (&file, matches.subcommand()) {
+        check_service(own, file).map_err(ParseError::File)?;
+    }
     if let (Some(file), Some(config)) = (&mut file, cli.command.config_mut()) {
         config.text = file.has_rules().then(|| std::mem::take(&mut file.text));
+        config.policy_at = file.place("policy");
     }
     let in_force = InForce { matches, file };
     Ok(Merged { cli, in_force })
+}
+
+/// Checks the endpoint and the version of the file: their options take any text, since `--allow-endpoint` is another one.
+fn check_service(own: &ArgMatches, file: &ConfigFile) -> Result<(), CommandError> {
+    for setting in &file.settings {
+        let text = || {
+            own.get_one::<String>(&setting.key)
+                .map_or("", String::as_str)
+        };
+        let checked = match setting.key.as_str() {
+            "endpoint" => endpoint::check(text(), own.get_flag("allow_endpoint"), AUTO_API_VERSION),
+            "api_version" => endpoint::check(ENDPOINT, false, text()),
+            _ => continue,
+        };
+        checked.map_err(|error| file.error_at(setting.position, &error.message))?;
+    }
+    Ok(())
 }
 
 /// The subcommand, its configuration file and its own arguments, if it has a file.
@@ -294,7 +317,13 @@ pub(crate) fn load_policy_with(
             source(PolicySource::File(text.as_bytes()));
             file::policy(path, text)
         }
-        _ => policy_file::load_with(policy, source).map_err(CommandError::usage),
+        _ => policy_file::load_with(policy, source).map_err(|error| match &config.policy_at {
+            // What is wrong within a policy has its place there.
+            Some(place) if matches!(error, LoadError::Unreadable { .. }) => {
+                CommandError::usage(format!("{place}: {error}"))
+            }
+            _ => CommandError::usage(error),
+        }),
     }
 }
 

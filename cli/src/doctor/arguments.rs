@@ -23,16 +23,21 @@ pub(crate) fn check_arguments(args: &WatchArgs, policy: &Policy) -> Vec<Finding>
             "node_exporter reads only files that end in .prom, and not {}",
             file.display()
         );
-        findings.push(Finding::caution(Check::Metrics, text));
+        findings.push(Finding::warn(
+            Check::Metrics,
+            text,
+            "let its name end in .prom",
+        ));
     }
     let prepares = policy
         .rules()
         .iter()
         .any(|rule| rule.action == Action::Prepare);
     if prepares && args.prepare.is_none() && !args.dry_run {
-        findings.push(Finding::caution(
+        findings.push(Finding::warn(
             Check::Prepare,
             "the policy has a rule with action `prepare`, but there is no --prepare COMMAND: events that match it are held",
+            "add --prepare COMMAND",
         ));
     }
     if !prepares && (args.prepare.is_some() || args.recover.is_some()) {
@@ -40,7 +45,11 @@ pub(crate) fn check_arguments(args: &WatchArgs, policy: &Policy) -> Vec<Finding>
             "the policy {} has no rule with action `prepare`: --prepare and --recover are never run",
             args.policy.policy
         );
-        findings.push(Finding::caution(Check::Prepare, text));
+        findings.push(Finding::warn(
+            Check::Prepare,
+            text,
+            "add a rule with that action, or leave them out",
+        ));
     }
     if let (Some(_), None) = (args.prepare.as_ref().or(args.recover.as_ref()), &args.state) {
         findings.push(Finding::warn(

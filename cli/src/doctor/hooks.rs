@@ -37,15 +37,20 @@ pub(super) fn check_hooks(args: &WatchArgs, asks_later: bool) -> Vec<Finding> {
         .collect();
     for check in missing {
         findings.push(match check {
-            Check::Recover if args.prepare.is_some() => Finding::warn(
-                check,
-                "there is --prepare, but no --recover: nothing takes the machine back into service",
-                "add --recover COMMAND, unless a restart does all of it",
-            ),
+            Check::Recover if args.prepare.is_some() => no_recover(),
             _ => Finding::ok(check, "none"),
         });
     }
     findings
+}
+
+/// A machine that a command takes out of service, and none takes back.
+pub(crate) fn no_recover() -> Finding {
+    Finding::warn(
+        Check::Recover,
+        "there is --prepare, but no --recover: nothing takes the machine back into service",
+        "add --recover COMMAND, unless a restart does all of it",
+    )
 }
 
 /// Whether the program is found, and this user may execute it.

@@ -31,6 +31,7 @@ use crate::output::{print, print_record, terminal};
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use check::{Check, Finding};
+pub(crate) use hooks::no_recover;
 pub(crate) use name::NameCheck;
 pub(crate) use polkit::managed_units;
 pub(crate) use report::ReportRequest;
@@ -71,7 +72,7 @@ pub(crate) fn finish(
     json: bool,
     report: Option<&ReportRequest>,
 ) -> Result<(), CommandError> {
-    let findings = by_check(findings);
+    let findings = by_check(without_none(findings));
     if json {
         findings.iter().try_for_each(print_record)?;
     } else {
@@ -85,6 +86,15 @@ pub(crate) fn finish(
     } else {
         Ok(())
     }
+}
+
+/// The findings without `none` for a check that found something else.
+fn without_none(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let is_none = |finding: &Finding| finding.found == "none";
+    let found = findings.iter().filter(|finding| !is_none(finding));
+    let found: Vec<_> = found.map(|finding| finding.check).collect();
+    findings.retain(|finding| !is_none(finding) || !found.contains(&finding.check));
+    findings
 }
 
 /// Rehearses as the unit would: see `rehearse`.

@@ -41,13 +41,34 @@ pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
     } else {
         (endpoint.to_owned(), false)
     };
-    let is_allowed = is_allowed || args.allow_endpoint;
-    let imds = if is_allowed {
-        Imds::at_any_endpoint(&endpoint)
+    prepared(
+        &endpoint,
+        is_allowed || args.allow_endpoint,
+        &args.api_version,
+    )
+}
+
+/// What is wrong with an endpoint of `--endpoint` and a version, as far as that can be told without the network.
+pub(crate) fn check(
+    endpoint: &str,
+    is_allowed: bool,
+    api_version: &str,
+) -> Result<(), CommandError> {
+    let endpoint = if endpoint == AUTO {
+        imds::ENDPOINT
     } else {
-        Imds::new(&endpoint)
+        endpoint
     };
-    let imds = imds.and_then(|imds| imds.with_api_version(&args.api_version));
+    prepared(endpoint, is_allowed, api_version).map(|_| ())
+}
+
+fn prepared(endpoint: &str, is_allowed: bool, api_version: &str) -> Result<Imds, CommandError> {
+    let imds = if is_allowed {
+        Imds::at_any_endpoint(endpoint)
+    } else {
+        Imds::new(endpoint)
+    };
+    let imds = imds.and_then(|imds| imds.with_api_version(api_version));
     imds.map_err(|error| match error {
         ImdsError::NotLocal { .. } => {
             CommandError::usage(format!("{error}; --allow-endpoint accepts it"))

@@ -17,7 +17,9 @@ pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
         let before = unreadable_in(&lanes);
         // Which of the lanes the last line was for; that of lines without a machine.
         let mut current = None;
+        let mut number = 0;
         let name = read_audit(path, &mut |line| {
+            number += u64::from(!line.trim().is_empty());
             let Some(machine) = machine_in(line) else {
                 return current
                     .map_or(&mut lane, |index| &mut lanes[index])
@@ -37,6 +39,11 @@ pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
             lanes[index].add(line);
         })?;
         let unreadable = lane.unreadable + unreadable_in(&lanes) - before;
+        if number > 0 && unreadable == number {
+            return Err(CommandError::document(format!(
+                "{name}: it has no record of a watcher; expected the file of `watch --audit`, or the output of `watch --json`"
+            )));
+        }
         warn_of_missing_lines(&name, 0, unreadable);
         if current.is_none() || !lane.is_empty() {
             lanes.push(lane);

@@ -116,17 +116,19 @@ impl AuditLane {
             return;
         };
         let word = |name: &str| record.get(name).and_then(Value::as_str);
-        let Some(time) = word("time").and_then(UnixSeconds::parse) else {
+        // The lines of a capture are no records of a watcher.
+        let kind = word("record").filter(|kind| *kind != "exchange");
+        let (Some(kind), Some(time)) = (kind, word("time").and_then(UnixSeconds::parse)) else {
             self.unreadable += 1;
             return;
         };
         self.last = self.last.max(time);
-        let kind = match word("record") {
-            Some("change") => return self.change(time, word("change"), text),
-            Some("approval") => MarkKind::Approved,
-            Some("prepare") => MarkKind::Prepared,
-            Some("gate") => MarkKind::Gate,
-            Some("recover") => MarkKind::Recovered,
+        let kind = match kind {
+            "change" => return self.change(time, word("change"), text),
+            "approval" => MarkKind::Approved,
+            "prepare" => MarkKind::Prepared,
+            "gate" => MarkKind::Gate,
+            "recover" => MarkKind::Recovered,
             _ => return,
         };
         let result = match (

@@ -3,8 +3,10 @@
 //! A watcher that does nothing polls, so that the capture shows what a client of this project meets. Its requests, and those of
 //! `probe`, go through one trace, which writes the lines of the file.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -36,7 +38,8 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
     survive_size_limit()?;
     check_whole(&args)?;
     // It is an audit file of exchanges: private, locked, bounded, and numbered.
-    let audit = Arc::new(Audit::open(&args.to, print_note).map_err(CommandError::usage)?);
+    let audit = Audit::open_as("capture", &args.to, print_note).map_err(CommandError::usage)?;
+    let audit = Arc::new(audit);
     let masker = args.mask.then(|| Masker::open(&args.to)).transpose()?;
     let captured = Arc::new(Mutex::new((masker, 0_usize)));
     let imds = {
@@ -78,6 +81,7 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         probes: Some(probes),
         probe: args.probe,
         approve: args.approve,
+        open: HashMap::new(),
         has_answer: false,
     };
     let mut watch = Watcher::builder()
@@ -154,7 +158,8 @@ impl Masker {
     fn open(capture: &Path) -> Result<Self, CommandError> {
         let file = names_file(capture);
         // Private, locked and bounded, too.
-        let names = Audit::open(&file, print_note).map_err(CommandError::usage)?;
+        let names = Audit::open_as("file of names", &file, print_note);
+        let names = names.map_err(CommandError::usage)?;
         let mut mask = Mask::default();
         read_audit(&file, &mut |line| mask.restore(line))?;
         Ok(Self { mask, names })
@@ -210,6 +215,8 @@ struct CaptureHost {
     probes: Option<Sender<Probe>>,
     probe: bool,
     approve: bool,
+    /// The events that are to be approved, each with whether it still waits for that.
+    open: HashMap<String, Arc<AtomicBool>>,
     has_answer: bool,
 }
 
@@ -220,6 +227,26 @@ impl CaptureHost {
             let _ = probes.send(probe);
         }
     }
+
+    /// Asks for what a change calls for. The approval comes first: the versions take seconds, and an eviction has few.
+    fn ask_about(&mut self, change: Change, id: &str, is_own: bool) {
+        if self.approve && change == Change::Scheduled && is_own {
+            let is_open = Arc::new(AtomicBool::new(true));
+            self.open.insert(id.to_owned(), Arc::clone(&is_open));
+            self.send(Probe::Approval(id.to_owned(), is_open));
+        } else if (change == Change::Started || change.is_end())
+            && let Some(is_open) = self.open.remove(id)
+        {
+            is_open.store(false, Ordering::Relaxed);
+        }
+        let is_new = matches!(
+            change,
+            Change::Scheduled | Change::Started | Change::StartedWithoutNotice | Change::Advised
+        );
+        if self.probe && is_new {
+            self.send(Probe::Versions);
+        }
+    }
 }
 
 impl Host for CaptureHost {
@@ -228,18 +255,9 @@ impl Host for CaptureHost {
         let Record::Change { change, event, .. } = &record.record else {
             return;
         };
-        let is_new = matches!(
-            change,
-            Change::Scheduled | Change::Started | Change::StartedWithoutNotice | Change::Advised
-        );
-        if self.probe && is_new {
-            self.send(Probe::Versions);
-        }
         let names = event.resources.iter().flat_map(ResourceList::iter);
-        let is_alone = names.count() == 1;
-        if self.approve && *change == Change::Scheduled && event.mine == Some(true) && is_alone {
-            self.send(Probe::Approval(event.event_id.to_string()));
-        }
+        let is_own = event.mine == Some(true) && names.count() == 1;
+        self.ask_about(*change, &event.event_id.to_string(), is_own);
     }
 
     fn polled(&mut self, poll: &Poll<'_>) {
@@ -268,5 +286,40 @@ impl Host for CaptureHost {
 
     fn recover(&mut self, _events: &[EventRecord], reply: RecoverReply) {
         reply.done();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_approved_first_and_only_while_it_waits_for_that() {
+        let (probes, received) = mpsc::channel();
+        let mut host = CaptureHost {
+            printer: RecordPrinter::new(&OutputArgs { json: false }, false, Stamp::of_log()),
+            probes: Some(probes),
+            probe: true,
+            approve: true,
+            open: HashMap::new(),
+            has_answer: true,
+        };
+        host.ask_about(Change::Scheduled, "a", true);
+        let Ok(Probe::Approval(id, is_open)) = received.try_recv() else {
+            panic!("no approval, or not at first");
+        };
+        assert!(matches!(received.try_recv(), Ok(Probe::Versions)));
+        assert!(id == "a" && is_open.load(Ordering::Relaxed));
+        host.ask_about(Change::Rescheduled, "a", true);
+        host.ask_about(Change::Started, "b", true);
+        assert!(is_open.load(Ordering::Relaxed));
+        host.ask_about(Change::Ended, "a", true);
+        assert!(!is_open.load(Ordering::Relaxed) && host.open.is_empty());
+        host.ask_about(Change::Scheduled, "others", false);
+        assert!(
+            !received
+                .try_iter()
+                .any(|probe| matches!(probe, Probe::Approval(..)))
+        );
     }
 }

@@ -90,7 +90,8 @@ fn observed(event: &ObservedEvent) -> String {
         None => text.push_str(": seen without NotBefore"),
     }
     if let Some(after) = event.start_after_approval() {
-        let _ = write!(text, ", started {} after its approval", spoken(after));
+        let order = if after < 0 { "before" } else { "after" };
+        let _ = write!(text, ", started {} {order} its approval", spoken(after));
     } else if event.started.is_some() {
         text.push_str(", started");
     }
@@ -100,4 +101,23 @@ fn observed(event: &ObservedEvent) -> String {
         text.push_str(", gone");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scheduled_events_core::UnixSeconds;
+
+    #[test]
+    fn an_approval_that_comes_after_the_start_is_shown_so() {
+        let mut event = ObservedEvent::default();
+        event.started = Some(UnixSeconds(100));
+        for (approved, words) in [
+            (93, ", started 7 s after its approval"),
+            (107, ", started 7 s before its approval"),
+        ] {
+            event.approved = Some(UnixSeconds(approved));
+            assert!(observed(&event).ends_with(words), "{}", observed(&event));
+        }
+    }
 }

@@ -61,7 +61,7 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
         (
             "grace = \"8s\"",
             "1:1",
-            "`grace` is an option of `run`, and has no effect for `watch`",
+            "`grace` is an option of `run`, and has no effect for `",
         ),
         ("config = \"a\"", "1:1", "unknown key `config`"),
         ("interval = \"soon\"", "1:12", "expected a time such as 1s"),
@@ -117,18 +117,45 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
         ),
         ("leader = \"Rank\"", "1:10", "did you mean `rank`?"),
         ("state = ", "1:", ""),
+        (
+            "endpoint = \"\"",
+            "1:12",
+            "the endpoint \"\" is not a URL: empty string",
+        ),
+        (
+            "endpoint = \"169.254.169.254\"",
+            "1:12",
+            "must start with http://",
+        ),
+        (
+            "json = true\nendpoint = \"http://1.2.3.4\"",
+            "2:12",
+            "--allow-endpoint accepts it",
+        ),
+        (
+            "api_version = \"\"",
+            "1:15",
+            "\"\" is not an API version; the newest is ",
+        ),
+        (
+            "json = true\npolicy = \"/no/such/policy.toml\"",
+            "2:10",
+            "cannot read the policy \"/no/such/policy.toml\": ",
+        ),
     ] {
         let config = folder.file("watch.toml", text);
-        let finished = run(&["watch", "--config", &config]).with_code(2);
-        assert!(
-            finished
-                .stderr
-                .starts_with(&format!("error: {config}:{place}"))
-                && finished.stderr.contains(words)
-                && finished.stderr.lines().count() == 1,
-            "{text}: {}",
-            finished.stderr
-        );
+        for command in ["watch", "check", "config"] {
+            let finished = run(&[command, "--config", &config]).with_code(2);
+            assert!(
+                finished
+                    .stderr
+                    .starts_with(&format!("error: {config}:{place}"))
+                    && finished.stderr.contains(words)
+                    && finished.stderr.lines().count() == 1,
+                "{command}, {text}: {}",
+                finished.stderr
+            );
+        }
     }
     let missing = folder.path("missing.toml");
     let finished = run(&["watch", "--config", &missing]).with_code(2);
@@ -162,6 +189,23 @@ fn a_file_that_names_itself_as_its_policy_is_refused() {
     let finished = run(&["watch", "--config", &config, "--policy", &config]).with_code(2);
     let place = format!("error: {config}:1:1: ");
     assert!(finished.stderr.starts_with(&place), "{}", finished.stderr);
+}
+
+#[test]
+fn an_endpoint_of_the_file_is_one_that_watch_accepts() {
+    let folder = Folder::new();
+    for text in [
+        "endpoint = \"auto\"\napi_version = \"auto\"\n",
+        "endpoint = \"http://1.2.3.4\"\nallow_endpoint = true\n",
+    ] {
+        let config = folder.file("watch.toml", text);
+        run(&["check", "--config", &config]).with_code(0);
+    }
+    let config = folder.file("watch.toml", "endpoint = \"http://1.2.3.4\"\n");
+    // What is not in force is no mistake, and what the file needs may be beside it.
+    for option in ["--allow-endpoint", "--endpoint=http://127.0.0.1:9"] {
+        run(&["config", "--config", &config, option]).with_code(0);
+    }
 }
 
 #[test]

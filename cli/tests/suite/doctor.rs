@@ -46,13 +46,16 @@ fn assert_found(finished: &Finished, check: &str, outcome: &str, text: &str) {
     assert_eq!(finding["outcome"], outcome, "{finding}");
     let found = finding["found"].as_str().expect("a text");
     assert!(found.contains(text), "{finding}");
-    if outcome == "fail" {
+    if outcome != "ok" {
         assert!(
             finding["do"]
                 .as_str()
                 .is_some_and(|advice| !advice.is_empty()),
             "{finding}"
         );
+        assert!(!found.ends_with("; none"), "{finding}");
+    }
+    if outcome == "fail" {
         assert_eq!(finished.code, Some(1), "{finished:?}");
     }
 }
@@ -701,6 +704,25 @@ fn a_rehearsal_shows_what_fails_and_recovers_all_the_same() {
     ];
     let finished = rehearse("user-reboot", &options).with_code(1);
     assert_found(&finished, "recover", "fail", "--recover: failed after ");
+}
+
+#[test]
+fn a_rehearsal_without_a_command_says_which_one_to_add() {
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let recovered = rehearse("preempt", &["--policy", &policy, "--prepare", "true"]).with_code(0);
+    assert_found(&recovered, "prepare", "ok", "--prepare: ready after ");
+    assert_found(
+        &recovered,
+        "recover",
+        "warn",
+        "there is --prepare, but no --recover",
+    );
+    let prepared = rehearse("preempt", &["--policy", &policy, "--recover", "true"]).with_code(1);
+    let found = "there is no --prepare: the event was held";
+    assert_found(&prepared, "prepare", "fail", found);
+    let advice = &finding(&prepared, "prepare")["do"];
+    assert_eq!(advice, "add --prepare COMMAND");
 }
 
 #[test]

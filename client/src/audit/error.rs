@@ -23,6 +23,8 @@ use crate::files::lock::LockError;
 pub enum AuditError {
     /// There can be no such file at this path, or at that of an earlier one.
     Path {
+        /// What the file is, for messages: `audit file`.
+        what: &'static str,
         /// The path.
         path: PathBuf,
         /// What is wrong with it.
@@ -30,6 +32,8 @@ pub enum AuditError {
     },
     /// The file, or an earlier one, has other content. It is not changed.
     NotAnAuditFile {
+        /// What the file is, for messages: `audit file`.
+        what: &'static str,
         /// The file.
         path: PathBuf,
     },
@@ -37,6 +41,8 @@ pub enum AuditError {
     Lock(LockError),
     /// The system cannot read or write the file.
     Io {
+        /// What the file is, for messages: `audit file`.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// The error of the system.
@@ -46,16 +52,17 @@ pub enum AuditError {
 
 impl fmt::Display for AuditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, reason): (_, &dyn fmt::Display) = match self {
-            Self::Path { path, error } => (path, error),
-            Self::NotAnAuditFile { path } => (
-                path,
-                &"it is not an audit file, and is not changed; choose another path",
-            ),
+        let no_audit_file;
+        let (what, path, reason): (_, _, &dyn fmt::Display) = match self {
+            Self::Path { what, path, error } => (what, path, error),
+            Self::NotAnAuditFile { what, path } => {
+                no_audit_file = format!("it is no {what}, and is not changed; choose another path");
+                (what, path, &no_audit_file)
+            }
             Self::Lock(error) => return error.fmt(f),
-            Self::Io { path, error } => (path, error),
+            Self::Io { what, path, error } => (what, path, error),
         };
-        write!(f, "cannot use the audit file {}: {reason}", path.display())
+        write!(f, "cannot use the {what} {}: {reason}", path.display())
     }
 }
 

@@ -38,8 +38,11 @@ impl AuditFile {
     /// # Errors
     /// The rules are those of [`StateFile::open`](crate::state::StateFile::open). The file and those that it was renamed to must also be
     /// empty or audit files. They are unchanged otherwise.
-    pub(super) fn open(path: &Path) -> Result<Self, AuditError> {
+    ///
+    /// `what` is what the file is, for messages.
+    pub(super) fn open_as(path: &Path, what: &'static str) -> Result<Self, AuditError> {
         let failed = |error| AuditError::Io {
+            what,
             path: path.to_owned(),
             error,
         };
@@ -47,11 +50,11 @@ impl AuditFile {
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
             match check_path(&path) {
-                Ok(()) => check_content(&path)?,
-                Err(error) => return Err(AuditError::Path { path, error }),
+                Ok(()) => check_content(&path, what)?,
+                Err(error) => return Err(AuditError::Path { what, path, error }),
             }
         }
-        let lock = FileLock::acquire(path, "audit file")?;
+        let lock = FileLock::acquire(path, what)?;
         let (file, torn) = open(path).map_err(failed)?;
         let mut last = None;
         for number in 0..=AUDIT_FILES_MAX {
@@ -177,13 +180,14 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 
 /// Checks that a file which exists is empty or starts as an audit file does. A line that a crash left unfinished may be its first
 /// one, and some file systems show bytes as zero that a crash lost.
-fn check_content(path: &Path) -> Result<(), AuditError> {
+fn check_content(path: &Path, what: &'static str) -> Result<(), AuditError> {
     let mut start = Vec::new();
     match platform::open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened
             .and_then(|file| file.take(START_MAX).read_to_end(&mut start))
             .map_err(|error| AuditError::Io {
+                what,
                 path: path.to_owned(),
                 error,
             })?,
@@ -196,6 +200,7 @@ fn check_content(path: &Path) -> Result<(), AuditError> {
         return Ok(());
     }
     Err(AuditError::NotAnAuditFile {
+        what,
         path: path.to_owned(),
     })
 }
@@ -255,6 +260,10 @@ mod tests {
 
     use super::*;
 
+    fn open_audit(path: &Path) -> Result<AuditFile, AuditError> {
+        AuditFile::open_as(path, "audit file")
+    }
+
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!(
             "scheduled-events-audit-{name}-{}",
@@ -278,7 +287,7 @@ mod tests {
     fn files_rotate_at_their_size_and_the_oldest_is_replaced() {
         let folder = folder("rotates");
         let path = folder.join("audit");
-        let mut audit = AuditFile::open(&path).unwrap();
+        let mut audit = open_audit(&path).unwrap();
         // Two lines of one digit, or of two.
         audit.size_max = 70;
         for _ in 0..13 {
@@ -299,7 +308,7 @@ mod tests {
         drop(audit);
         fs::rename(&path, folder.join("away")).unwrap();
         fs::remove_file(numbered(&path, 2)).unwrap();
-        let mut audit = AuditFile::open(&path).unwrap();
+        let mut audit = open_audit(&path).unwrap();
         audit.size_max = 70;
         for _ in 0..3 {
             audit.append(RECORD).unwrap();
@@ -318,7 +327,7 @@ mod tests {
     fn a_line_longer_than_a_file_has_a_file_of_its_own() {
         let folder = folder("long");
         let path = folder.join("audit");
-        let mut audit = AuditFile::open(&path).unwrap();
+        let mut audit = open_audit(&path).unwrap();
         audit.size_max = 5;
         audit.append(RECORD).unwrap();
         audit.append(RECORD).unwrap();
@@ -342,7 +351,7 @@ mod tests {
                 .open(&path)
                 .unwrap();
             file.write_all(&whole.as_bytes()[..length]).unwrap();
-            let mut audit = AuditFile::open(&path).unwrap();
+            let mut audit = open_audit(&path).unwrap();
             audit.append(RECORD).unwrap();
             let found = sequences(&path);
             // The end of the line is all that lacks.
@@ -360,8 +369,8 @@ mod tests {
     fn a_second_user_is_rejected() {
         let folder = folder("second");
         let path = folder.join("audit");
-        let first = AuditFile::open(&path).unwrap();
-        let error = AuditFile::open(&path).unwrap_err().to_string();
+        let first = open_audit(&path).unwrap();
+        let error = open_audit(&path).unwrap_err().to_string();
         let process = std::process::id();
         assert!(
             error.contains(&format!(
@@ -370,7 +379,7 @@ mod tests {
             "{error}"
         );
         drop(first);
-        assert!(AuditFile::open(&path).is_ok());
+        assert!(open_audit(&path).is_ok());
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -378,7 +387,7 @@ mod tests {
     fn a_file_that_was_moved_or_removed_is_created_again() {
         let folder = folder("moved");
         let path = folder.join("audit");
-        let mut audit = AuditFile::open(&path).unwrap();
+        let mut audit = open_audit(&path).unwrap();
         audit.append(RECORD).unwrap();
         fs::rename(&path, folder.join("moved")).unwrap();
         audit.append(RECORD).unwrap();
@@ -423,7 +432,7 @@ mod tests {
             fs::write(&lock, text).unwrap();
             #[cfg(unix)]
             let before = fs::metadata(&lock).unwrap().permissions();
-            let error = AuditFile::open(&path).unwrap_err().to_string();
+            let error = open_audit(&path).unwrap_err().to_string();
             assert!(
                 error.ends_with("au.lock is not a lock file; choose another path"),
                 "{error}"
@@ -435,7 +444,7 @@ mod tests {
         // What a full disk or a loss of power leaves.
         for text in ["", "12", "\n", "\0\0\0\0"] {
             fs::write(&lock, text).unwrap();
-            drop(AuditFile::open(&path).unwrap());
+            drop(open_audit(&path).unwrap());
         }
         fs::remove_dir_all(folder).unwrap();
     }
@@ -456,14 +465,14 @@ mod tests {
         }
         set(&numbered(&path, 1), 0o666);
         assert!(
-            AuditFile::open(&path)
+            open_audit(&path)
                 .unwrap_err()
                 .to_string()
                 .contains("can be written by others")
         );
         assert!(!folder.join("audit.lock").exists(), "a lock was left");
         set(&numbered(&path, 1), 0o644);
-        drop(AuditFile::open(&path).unwrap());
+        drop(open_audit(&path).unwrap());
         for number in 0..2 {
             let mode = fs::metadata(numbered(&path, number))
                 .unwrap()
@@ -486,14 +495,14 @@ mod tests {
         fs::write(&precious, "precious").unwrap();
         for number in [0, 1, AUDIT_FILES_MAX] {
             symlink(&precious, numbered(&path, number)).unwrap();
-            let error = AuditFile::open(&path).unwrap_err().to_string();
+            let error = open_audit(&path).unwrap_err().to_string();
             assert!(
                 error.contains("it is a link; give the path that it leads to"),
                 "{error}"
             );
             fs::remove_file(numbered(&path, number)).unwrap();
         }
-        let mut audit = AuditFile::open(&path).unwrap();
+        let mut audit = open_audit(&path).unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
@@ -519,7 +528,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         drop(audit);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
-        let error = AuditFile::open(&path).unwrap_err().to_string();
+        let error = open_audit(&path).unwrap_err().to_string();
         assert!(
             error.contains("it can be written by others (mode 0622); remove it"),
             "{error}"

@@ -171,7 +171,29 @@ impl Audit {
         path: &Path,
         report: impl Fn(&Note) + Send + Sync + 'static,
     ) -> Result<Self, AuditError> {
-        let file = Mutex::new(AuditFile::open(path)?);
+        Self::open_as("audit file", path, report)
+    }
+
+    /// The same for a file with lines of another kind, such as a capture. `what` is what it is, for messages.
+    ///
+    /// # Errors
+    /// [`AuditError`]. The rules are those of a state file.
+    ///
+    /// ```
+    /// use std::path::Path;
+    ///
+    /// use scheduled_events::audit::Audit;
+    ///
+    /// let refused = Audit::open_as("capture", Path::new("/no/such/folder/x"), |_| {}).map(|_| ());
+    /// let message = refused.unwrap_err().to_string();
+    /// assert!(message.starts_with("cannot use the capture /no/such/folder/x: "));
+    /// ```
+    pub fn open_as(
+        what: &'static str,
+        path: &Path,
+        report: impl Fn(&Note) + Send + Sync + 'static,
+    ) -> Result<Self, AuditError> {
+        let file = Mutex::new(AuditFile::open_as(path, what)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared {
             queue,

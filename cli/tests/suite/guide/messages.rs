@@ -150,11 +150,14 @@ const OTHERS: [(&str, &str); 40] = [
 ];
 
 /// Texts that are not messages: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 28] = [
+const NO_MESSAGES: [&str; 32] = [
     "…. Names, ids and addresses are replaced; look at it before you send it.  == Versions scheduled-events … … == Findings ",
     "none: there is no --audit FILE, or nothing in it",
     " (mode …, of user …)",
     "add --state FILE",
+    "add --prepare COMMAND",
+    "add a rule with that action, or leave them out",
+    "let its name end in .prom",
     "write … \"sh -c '...'\", or a script",
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
@@ -175,6 +178,7 @@ const NO_MESSAGES: [&str; 28] = [
     "… in …; see `scheduled-events contract …`",
     "…; press Ctrl-C to stop",
     "invalid type: map, expected a sequence",
+    "missing field `action`",
     "listening on … as … ",
     "control plane at … ",
     "…; the last poll failed: …",

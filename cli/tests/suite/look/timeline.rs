@@ -247,6 +247,13 @@ fn the_last_maintenance_is_drawn_unless_an_event_is_named() {
         empty.stderr
     );
     assert_eq!((empty.code, empty.stdout.as_str()), (Some(3), ""));
+    let exchange = "{\"record\":\"exchange\",\"time\":\"2026-01-01T00:00:00Z\"}\n";
+    let capture = folder.file("capture", exchange);
+    for arguments in [&[capture.as_str()][..], &[&audit, &capture]] {
+        let refused = run(&[&["timeline"], arguments].concat()).with_code(3);
+        let message = format!("error: {capture}: it has no record of a watcher; expected the file");
+        assert!(refused.stderr.starts_with(&message), "{}", refused.stderr);
+    }
     run(&["timeline", &folder.path("missing")]).with_code(2);
 }
 

@@ -272,7 +272,8 @@ fn what_is_no_capture_and_what_is_in_use_is_refused() {
     let file = folder.file("notes.txt", "mine");
     let server = serve(&[]);
     let refused = capture(&server, &file, &[]).with_code(2);
-    assert!(refused.stderr.contains("notes.txt"), "{}", refused.stderr);
+    let message = format!("error: cannot use the capture {file}: it is no capture, and is not");
+    assert!(refused.stderr.starts_with(&message), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(file).expect("the file"), "mine");
     assert!(server.requests().is_empty());
 }

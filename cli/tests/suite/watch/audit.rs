@@ -436,7 +436,7 @@ fn a_file_that_is_no_audit_file_is_refused_and_not_changed() {
         for content in ["127.0.0.1 localhost\n", "{\"name\":\"x\"}\n", "x"] {
             let finished = watch_with(path, content, 2);
             let text =
-                format!("{path}: it is not an audit file, and is not changed; choose another path");
+                format!("{path}: it is no audit file, and is not changed; choose another path");
             assert!(finished.stderr.contains(&text), "{}", finished.stderr);
             assert_eq!(fs::read_to_string(path).expect("the file"), content);
             assert_eq!(

@@ -42,7 +42,7 @@ pub(super) struct EventsArgs {
     #[arg(long = "state", value_name = "STATES", value_delimiter = ',', value_parser = ["scheduled", "advisory", "started", "completed", "canceled"])]
     states: Vec<String>,
     /// Only events that may start within this time, such as 2h, or have started
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
     within: Option<Duration>,
 }
 

@@ -55,6 +55,10 @@ fn how_far_away_an_event_is_goes_by_azures_clock() {
         );
         assert_eq!(text.contains("18:29 UTC, in 15m"), is_shown, "{text}");
     }
+    let (code, _, problem) = run(configured.command().args(["events", "--within", "-1s"]));
+    assert_eq!(code, 2, "{problem}");
+    let expected = "invalid value '-1s' for '--within <TIME>'";
+    assert!(problem.contains(expected), "{problem}");
 }
 
 #[test]
