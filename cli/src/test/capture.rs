@@ -3,10 +3,8 @@
 //! A watcher that does nothing polls, so that the capture shows what a client of this project meets. Its requests, and those of
 //! `probe`, go through one trace, which writes the lines of the file.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -81,7 +79,6 @@ pub(crate) fn capture(args: CaptureArgs) -> Result<(), CommandError> {
         probes: Some(probes),
         probe: args.probe,
         approve: args.approve,
-        open: HashMap::new(),
         has_answer: false,
     };
     let mut watch = Watcher::builder()
@@ -215,8 +212,6 @@ struct CaptureHost {
     probes: Option<Sender<Probe>>,
     probe: bool,
     approve: bool,
-    /// The events that are to be approved, each with whether it still waits for that.
-    open: HashMap<String, Arc<AtomicBool>>,
     has_answer: bool,
 }
 
@@ -229,15 +224,9 @@ impl CaptureHost {
     }
 
     /// Asks for what a change calls for. The approval comes first: the versions take seconds, and an eviction has few.
-    fn ask_about(&mut self, change: Change, id: &str, is_own: bool) {
+    fn ask_about(&self, change: Change, id: &str, is_own: bool) {
         if self.approve && change == Change::Scheduled && is_own {
-            let is_open = Arc::new(AtomicBool::new(true));
-            self.open.insert(id.to_owned(), Arc::clone(&is_open));
-            self.send(Probe::Approval(id.to_owned(), is_open));
-        } else if (change == Change::Started || change.is_end())
-            && let Some(is_open) = self.open.remove(id)
-        {
-            is_open.store(false, Ordering::Relaxed);
+            self.send(Probe::Approval(id.to_owned()));
         }
         let is_new = matches!(
             change,
@@ -294,32 +283,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_approved_first_and_only_while_it_waits_for_that() {
+    fn an_event_is_approved_before_all_else() {
         let (probes, received) = mpsc::channel();
-        let mut host = CaptureHost {
+        let host = CaptureHost {
             printer: RecordPrinter::new(&OutputArgs { json: false }, false, Stamp::of_log()),
             probes: Some(probes),
             probe: true,
             approve: true,
-            open: HashMap::new(),
             has_answer: true,
         };
         host.ask_about(Change::Scheduled, "a", true);
-        let Ok(Probe::Approval(id, is_open)) = received.try_recv() else {
-            panic!("no approval, or not at first");
-        };
-        assert!(matches!(received.try_recv(), Ok(Probe::Versions)));
-        assert!(id == "a" && is_open.load(Ordering::Relaxed));
-        host.ask_about(Change::Rescheduled, "a", true);
-        host.ask_about(Change::Started, "b", true);
-        assert!(is_open.load(Ordering::Relaxed));
-        host.ask_about(Change::Ended, "a", true);
-        assert!(!is_open.load(Ordering::Relaxed) && host.open.is_empty());
         host.ask_about(Change::Scheduled, "others", false);
-        assert!(
-            !received
-                .try_iter()
-                .any(|probe| matches!(probe, Probe::Approval(..)))
-        );
+        let probes: Vec<_> = received.try_iter().collect();
+        assert!(matches!(
+            &probes[..],
+            [Probe::Approval(id), Probe::Versions, Probe::Versions] if id == "a"
+        ));
     }
 }

@@ -1,8 +1,7 @@
 //! What `capture` asks that no client should: requests that the service refuses, every version, and an approval twice.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ pub(super) enum Probe {
     Refusals,
     /// The document in every version.
     Versions,
-    /// The approval of the event with this id, twice, unless it has started or is over by then.
-    Approval(String, Arc<AtomicBool>),
+    /// The approval of the event with this id, twice.
+    Approval(String),
 }
 
 /// Sends the requests that are asked for, until nobody asks any more. What comes back is for the trace.
@@ -55,9 +54,7 @@ pub(super) fn run_probe(imds: &Imds, probe: &Probe, pause: Duration) {
                 thread::sleep(pause);
             }
         }
-        // Too late: `contract` would show an approval after the start.
-        Probe::Approval(_, is_open) if !is_open.load(Ordering::Relaxed) => {}
-        Probe::Approval(id, _) => {
+        Probe::Approval(id) => {
             for _ in 0..2 {
                 let _ = post(imds, &[id]);
                 thread::sleep(pause);

@@ -194,7 +194,7 @@ fn capture(times: &str, fault: Option<&str>) -> Vec<CapturedExchange> {
             document["Events"][0]["EventId"].as_str().map(str::to_owned)
         });
     if let Some(id) = body {
-        run_probe(&imds, &Probe::Approval(id, Arc::new(true.into())), PAUSE);
+        run_probe(&imds, &Probe::Approval(id), PAUSE);
     }
     let is_started = || {
         let exchanges = exchanges.lock().unwrap();
