@@ -171,10 +171,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| run_command(&cli.command, &cli.config))
 }
 
-/// The settings of a target, and the files that they name, are part of the configuration.
+/// The settings of a target are part of the configuration. A file that cannot be read now may be read later.
 fn of_relay(error: RelayError) -> Failure {
-    match error {
-        RelayError::Target { .. } => Failure::usage(error),
+    match &error {
+        RelayError::Target { error: why, .. } if !why.may_pass() => Failure::usage(error),
         _ => Failure::refused(error),
     }
 }

@@ -99,6 +99,19 @@ pub enum SettingError {
 }
 
 impl SettingError {
+    /// Whether it may be another one later, although the configuration stays as it is.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. }
+                | Self::Http(_)
+                | Self::Secret {
+                    error: SecretError::Unreadable { .. },
+                    ..
+                }
+        )
+    }
+
     /// For `map_err`: this is malformed.
     pub(crate) fn malformed<E: Error + Send + Sync + 'static>(
         what: impl Into<String>,
