@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,18 +51,15 @@ pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let mut report = Report::default();
     let rules = policy_file::load(&config.policy).map(|policy| count(policy.rules().len(), "rule"));
     report.add("policy", rules, "correct the file that `policy` names");
-    for (name, path, is_folder) in [
-        ("audit", Some(&config.audit), false),
-        ("state", Some(&config.state), true),
-        ("metrics", config.metrics.as_ref(), false),
-    ] {
-        if let Some(path) = path {
-            report.add(
-                name,
-                writable(path, is_folder),
-                "let the user of the hub write there",
-            );
-        }
+    let remedy = "let the user of the hub write there";
+    report.add("audit", audit(&config.audit, &config.state), remedy);
+    report.add("state", writable(&config.state, true), remedy);
+    if let Some(path) = &config.metrics {
+        // The hub works without it.
+        report.0.push(match replaceable(path) {
+            Ok(found) => Finding::ok("metrics".into(), found),
+            Err(why) => Finding::warn("metrics".into(), why.to_string(), remedy),
+        });
     }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
@@ -130,6 +128,36 @@ pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
     print_findings(&report.0, json)
 }
 
+/// Whether this user may write the audit file. The hub does not make its folder; where the state is
+/// in the same one, the unit does.
+fn audit(path: &Path, state: &Path) -> Result<String, Box<dyn Error>> {
+    let (path, shown) = (std::path::absolute(path)?, path.display());
+    let folder = path.parent().unwrap_or(&path);
+    if !folder.try_exists().unwrap_or(true) {
+        let folder = folder.display();
+        return if std::path::absolute(state)?.starts_with(path.parent().unwrap_or(&path)) {
+            Ok(format!(
+                "{shown}, which does not exist yet: the unit makes the folder {folder}"
+            ))
+        } else {
+            Err(format!("{shown}: the folder {folder} does not exist; create it").into())
+        };
+    }
+    writable(&path, false)
+}
+
+/// Whether this user may replace a file.
+fn replaceable(path: &Path) -> Result<String, Box<dyn Error>> {
+    let (path, shown) = (std::path::absolute(path)?, path.display());
+    let folder = path.parent().unwrap_or(&path);
+    if path.is_dir() {
+        return Err(format!("{shown}: it is no regular file").into());
+    }
+    access(folder, Access::WRITE_OK)
+        .map_err(|error| format!("{shown}: {}: {error}", folder.display()))?;
+    Ok(shown.to_string())
+}
+
 /// Whether this user may write a file or a folder, or create it.
 fn writable(path: &Path, is_folder: bool) -> Result<String, Box<dyn Error>> {
     let shown = path.display();
@@ -145,21 +173,17 @@ fn writable(path: &Path, is_folder: bool) -> Result<String, Box<dyn Error>> {
     }
     let full = std::path::absolute(path)?;
     let path = full.as_path();
+    if let Err(error) = path.try_exists()
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        return Err(format!("{shown}: {error}").into());
+    }
     let existing = path
         .ancestors()
         .find(|path| path.exists())
         .unwrap_or(Path::new("/"));
     if existing != path && !existing.is_dir() {
         return Err(format!("{shown}: {} is no folder", existing.display()).into());
-    }
-    // The hub makes the folder of its state, and no other.
-    if let Some(folder) = path.parent()
-        && !is_folder
-        && existing != path
-        && existing != folder
-    {
-        let folder = folder.display();
-        return Err(format!("{shown}: the folder {folder} does not exist; create it").into());
     }
     access(existing, Access::WRITE_OK)
         .map_err(|error| format!("{shown}: {}: {error}", existing.display()))?;

@@ -34,7 +34,7 @@ struct MachineStatus<'a> {
 
 pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
-    if config.store.is_none() && !config.state.exists() {
+    if config.store.is_none() && matches!(config.state.try_exists(), Ok(false)) {
         let state = config.state.display();
         return Err(Failure::refused(format!(
             "no hub has run with this configuration yet: the folder {state} of `state` does not exist"

@@ -566,10 +566,7 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     assert_eq!(code, 0, "{text}");
     for line in [
         format!("ok audit {}, which does not exist yet\n", path("audit")),
-        format!(
-            "ok metrics {}, which does not exist yet\n",
-            path("hub.prom")
-        ),
+        format!("ok metrics {}\n", path("hub.prom")),
         "ok gate its engine answers\nok store its engine answers\n".into(),
         format!("ok queue.poison {}, about 0 messages\n", poison.url),
     ] {
@@ -583,6 +580,17 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
         path("missing")
     );
     assert!(code == 1 && text.contains(&reason), "{text}");
+    // As in the package, before the unit's first start.
+    let packaged = own
+        .replace(&path("audit"), &path("missing/audit"))
+        .replace(&path("state"), &path("missing/state"));
+    let (code, text) = check("", &packaged);
+    let made = format!(
+        "ok audit {}, which does not exist yet: the unit makes the folder {}\n",
+        path("missing/audit"),
+        path("missing")
+    );
+    assert!(code == 0 && text.contains(&made), "{text}");
     poison.delete();
     let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
     let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);
