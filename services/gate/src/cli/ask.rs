@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_ask_the_daemon_is_told_so() {
+    fn a_user_who_may_not_ask_the_daemon_reads_that() {
         let folder = tempfile::tempdir().expect("a folder");
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
         mode(folder.path(), 0o755).expect("changed");

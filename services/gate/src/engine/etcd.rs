@@ -304,6 +304,8 @@ impl EtcdEngine {
                     Err(Failure::Token) => {
                         Failure::Other("etcd refuses the user and the password".into())
                     }
+                    // The request itself was refused.
+                    Err(Failure::NoAnswer(why)) => Failure::NotSent(why),
                     Err(failure) => failure,
                 },
                 Err(failure) => failure,
@@ -659,6 +661,8 @@ mod tests {
         {\"kvs\":[{\"key\":\"Z3JvdXBzL3dlYg==\",\"value\":\"e30=\",\"mod_revision\":\"7\"}]}";
     const TOKEN: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\nconnection: close\r\n\r\n{\"token\":\"new\"}";
+    const WRITTEN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 44\r\nconnection: close\r\n\r\n\
+        {\"header\":{\"revision\":\"8\"},\"succeeded\":true}";
     const UNAUTHORIZED: &[u8] =
         b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     const CANNOT: &[u8] =
@@ -732,8 +736,9 @@ mod tests {
         let answer = |token: &'static [u8]| {
             move |request: &str| match request {
                 request if request.contains("authenticate") => token,
-                request if request.contains("authorization: new") => FOUND,
-                _ => UNAUTHORIZED,
+                request if !request.contains("authorization: new") => UNAUTHORIZED,
+                request if request.contains("/kv/txn") => WRITTEN,
+                _ => FOUND,
             }
         };
         let test = async {
@@ -749,6 +754,10 @@ mod tests {
             let engine = EtcdEngine::new(&config).expect("an engine");
             let found = engine.read("groups/web").await.expect("an answer");
             assert_eq!(found.expect("a register").value, "{}");
+            // A write, which is sent once only.
+            let engine = EtcdEngine::new(&config).expect("an engine");
+            let written = engine.swap("groups/web", None, "{}").await;
+            assert_eq!(written, Ok(Swap::Done(Revision("8".into()))));
         };
         tokio::task::LocalSet::new().run_until(test).await;
     }

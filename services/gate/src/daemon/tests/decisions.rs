@@ -151,6 +151,23 @@ fn a_machine_that_prepares_by_its_last_call_voids_the_decision() {
     });
 }
 
+/// Others count this machine's mark as long as it is not silent.
+#[test]
+fn a_machine_that_prepares_and_cannot_withdraw_its_mark_becomes_silent() {
+    let engine = Unreliable::default();
+    run_on(TWO_GROUPS, &engine, async |daemon| {
+        let event = event(&["a", "b"]);
+        decide(&daemon, &event).await;
+        engine.down.borrow_mut().push("events/");
+        let failed = daemon.answer(Question::Prepare, event).await;
+        assert!(failed.is_err(), "{failed:?}");
+        let beat = async || daemon.beat_once(&mut *daemon.heartbeat.lock().await).await;
+        assert!(beat().await.is_err());
+        engine.down.borrow_mut().clear();
+        beat().await.expect("it goes on");
+    });
+}
+
 /// Another machine may have the yes already.
 #[test]
 fn a_machine_waits_for_a_post_although_the_event_was_over_meanwhile() {
@@ -229,7 +246,7 @@ fn a_process_that_was_not_asked_sees_later_that_its_machine_is_back() {
     });
 }
 
-/// The watcher has said since its last call that the machine is ready.
+/// The watcher has asked for the approval since the last call.
 #[test]
 fn a_decision_outlasts_a_restart_of_a_machine_that_is_ready_after_its_last_call() {
     run_fleet(TWO_GROUPS, async |fleet| {
