@@ -98,9 +98,9 @@ pub fn invalid(error: toml::de::Error) -> Invalid {
     for (word, plain) in [
         ("map", "a table"),
         ("a sequence", "a list"),
-        ("u16", "a number from 0 on"),
-        ("u32", "a number from 0 on"),
-        ("u64", "a number from 0 on"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0"),
     ] {
         if let Some(start) = message.strip_suffix(&format!("expected {word}")) {
             message = format!("{start}expected {plain}");
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_expected_is_said_in_the_words_of_the_format() {
+    fn messages_have_the_words_of_toml() {
         #[derive(Debug, serde::Deserialize)]
         #[allow(dead_code)]
         struct Part {
@@ -158,7 +158,7 @@ mod tests {
             ),
             (
                 "part.number = -1",
-                "invalid value: integer `-1`, expected a number from 0 on",
+                "invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
             ),
             (
                 "[list]\n",
