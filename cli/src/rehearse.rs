@@ -304,12 +304,16 @@ impl RehearsalHost {
             HookOutcome::Ready,
             notice,
         ));
-        findings.push(hook(
-            (Check::Recover, "--recover", has_recover),
-            &self.recover,
-            HookOutcome::Done,
-            None,
-        ));
+        findings.push(if has_prepare || has_recover {
+            hook(
+                (Check::Recover, "--recover", has_recover),
+                &self.recover,
+                HookOutcome::Done,
+                None,
+            )
+        } else {
+            Finding::ok(Check::Recover, "none")
+        });
         if has_on {
             let found = format!(
                 "{} had commands; their output is above",

@@ -45,10 +45,11 @@ pub(crate) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
         &endpoint,
         is_allowed || args.allow_endpoint,
         &args.api_version,
+        "--allow-endpoint",
     )
 }
 
-/// What is wrong with an endpoint of `--endpoint` and a version, as far as that can be told without the network.
+/// What is wrong with an endpoint and a version of a configuration file, without a request.
 pub(crate) fn check(
     endpoint: &str,
     is_allowed: bool,
@@ -59,10 +60,15 @@ pub(crate) fn check(
     } else {
         endpoint
     };
-    prepared(endpoint, is_allowed, api_version).map(|_| ())
+    prepared(endpoint, is_allowed, api_version, "`allow_endpoint = true`").map(|_| ())
 }
 
-fn prepared(endpoint: &str, is_allowed: bool, api_version: &str) -> Result<Imds, CommandError> {
+fn prepared(
+    endpoint: &str,
+    is_allowed: bool,
+    api_version: &str,
+    allowing: &str,
+) -> Result<Imds, CommandError> {
     let imds = if is_allowed {
         Imds::at_any_endpoint(endpoint)
     } else {
@@ -71,7 +77,7 @@ fn prepared(endpoint: &str, is_allowed: bool, api_version: &str) -> Result<Imds,
     let imds = imds.and_then(|imds| imds.with_api_version(api_version));
     imds.map_err(|error| match error {
         ImdsError::NotLocal { .. } => {
-            CommandError::usage(format!("{error}; --allow-endpoint accepts it"))
+            CommandError::usage(format!("{error}; {allowing} accepts it"))
         }
         _ => CommandError::usage(error),
     })

@@ -130,7 +130,7 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
         (
             "json = true\nendpoint = \"http://1.2.3.4\"",
             "2:12",
-            "--allow-endpoint accepts it",
+            "`allow_endpoint = true` accepts it",
         ),
         (
             "api_version = \"\"",

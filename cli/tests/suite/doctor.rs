@@ -723,6 +723,9 @@ fn a_rehearsal_without_a_command_says_which_one_to_add() {
     assert_found(&prepared, "prepare", "fail", found);
     let advice = &finding(&prepared, "prepare")["do"];
     assert_eq!(advice, "add --prepare COMMAND");
+    let without = rehearse("preempt", &["--policy", &policy]).with_code(1);
+    assert_found(&without, "prepare", "fail", found);
+    assert_found(&without, "recover", "ok", "none");
 }
 
 #[test]
