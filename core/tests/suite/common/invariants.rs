@@ -139,6 +139,12 @@ impl Owners {
             return Vec::new();
         }
         let mut left = Vec::new();
+        // The documents must follow each other.
+        for (id, since) in &mut self.own {
+            if !events.iter().any(|spec| spec.tracked_id() == *id) {
+                *since = None;
+            }
+        }
         for spec in events.iter().filter(|spec| spec.is_open()) {
             let id = spec.tracked_id();
             if spec.names(names) {
