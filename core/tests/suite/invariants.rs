@@ -368,7 +368,10 @@ fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseErr
             matches!(&entry.what, Exchange::Change(id, change)
             if *id == event.event_id().as_str() && matches!(change, Change::Scheduled | Change::Rescheduled))
         };
-        let Some(seen) = host.trace.iter().rev().find(is_sight) else {
+        // After a preparation that failed, the next one may ask the gate again.
+        let is_last_call = |entry: &&crate::common::Entry| matches!(&entry.what, Exchange::LastCall(id) if *id == event.event_id().as_str());
+        let last = |entry: &&crate::common::Entry| is_sight(entry) || is_last_call(entry);
+        let Some(seen) = host.trace.iter().rev().find(last).filter(is_sight) else {
             continue;
         };
         let start = event
@@ -496,9 +499,23 @@ fn rare_orders_hold() {
         event_types: EventTypes::of(&[EventKind::SpotRebalanceRecommendation]),
         ..Rule::new(Action::Approve)
     };
+    // The first preparation, by the last call, fails.
+    let fails = vec![
+        Op::Serve(vec![freeze("b").duration(0)]),
+        Op::GateAnswered(GateAnswer::Open, false),
+        Op::Again,
+        Op::Serve(vec![freeze("b").duration(30)]),
+        Op::Pass(600),
+        Op::Prepared(0, false),
+    ];
+    let short = Rule {
+        max_duration: Some(8),
+        ..Rule::new(Action::Approve)
+    };
     for (rules, ops) in [
         (vec![others, advice], absent_meanwhile),
         (vec![Rule::new(Action::Prepare)], a_minute_before),
+        (vec![short, Rule::new(Action::Prepare)], fails),
     ] {
         let mut policy = Policy::new(&rules).unwrap();
         policy.leader = Some(Leader::FirstResource);
