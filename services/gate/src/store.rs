@@ -118,13 +118,15 @@ pub enum Invalid {
 /// # Errors
 /// Why it is not a register.
 pub fn check<T: DeserializeOwned>(value: &str) -> Result<T, Invalid> {
-    // Engines put the reason in place of what cannot be read.
-    if !value.starts_with('{') {
+    let found: Format = serde_json::from_str(value).map_err(|error| {
+        // Engines put the reason in place of what cannot be read.
+        if value.trim_start().starts_with('{') {
+            return Invalid::Damaged(error);
+        }
         let shown: String = value.chars().take(SHOWN).collect();
         let text = format!("expected a JSON object, found \"{}\"", shown.escape_debug());
-        return Err(Invalid::Damaged(serde_json::Error::custom(text)));
-    }
-    let found: Format = serde_json::from_str(value).map_err(Invalid::Damaged)?;
+        Invalid::Damaged(serde_json::Error::custom(text))
+    })?;
     if found.format != Some(u64::from(FORMAT)) {
         return Err(Invalid::Format(found.format));
     }
@@ -182,6 +184,20 @@ mod tests {
                 .event_type,
             "Reboot"
         );
+    }
+
+    #[test]
+    fn what_is_no_object_is_shown_and_one_with_space_before_it_is_read() {
+        let value = r#"{"format":1,"limit":1,"claims":{}}"#;
+        assert!(check::<GroupRegister>(&format!("\n {value}")).is_ok());
+        let problem = |value: &str| {
+            decode::<GroupRegister>("groups/a", value)
+                .expect_err(value)
+                .0
+        };
+        let found = "expected a JSON object, found \"Permission denied: x\\n\"";
+        assert!(problem("Permission denied: x\n").contains(found));
+        assert!(problem(" {").contains("EOF while parsing"));
     }
 
     #[tokio::test]
