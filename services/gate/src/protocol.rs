@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::config::window::Closed;
 use crate::event::Event;
-use crate::register::{Claim, EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
+use crate::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
 use scheduled_events_common::names::Name;
 
 /// What an event takes of a group.
@@ -355,10 +355,10 @@ impl Participant {
         if may_be_approved {
             return GateStep::Answer(Answer::Closed(Why::MayBePosted));
         }
-        let is_in =
-            |claim: &Claim| claim.by.contains(&self.machine) || claim.late.contains(&self.machine);
         let holds = |index, group: &GroupRegister| {
-            progress.claimed.contains(&index) || group.claims.get(&self.event.id).is_some_and(is_in)
+            let claim = group.claims.get(&self.event.id);
+            progress.claimed.contains(&index)
+                || claim.is_some_and(|claim| claim.is_of(&self.machine))
         };
         let next = (0..self.shares.len()).find_map(|index| match progress.group(index) {
             None => Some(GateStep::ReadGroup(index)),

@@ -169,6 +169,13 @@ pub struct Claim {
     pub at: Stamp,
 }
 
+impl Claim {
+    /// Whether this machine has claimed, or is out of service by a last call.
+    pub fn is_of(&self, machine: &Name) -> bool {
+        self.by.contains(machine) || self.late.contains(machine)
+    }
+}
+
 /// The event for which a group is reserved: the refused one with the earliest `NotBefore`. No other
 /// event takes slots that it needs, so that small events do not overtake a large one for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -474,8 +474,7 @@ impl Daemon {
         let slots = self.slots.borrow();
         let is_over = |since: &Instant| since.elapsed() >= driver::DOCUMENTS_AGREE_WITHIN;
         let claims = register.claims.iter().filter(|(id, claim)| {
-            slots.left.get(*id).is_some_and(is_over)
-                && (claim.by.contains(&self.machine) || claim.late.contains(&self.machine))
+            slots.left.get(*id).is_some_and(is_over) && claim.is_of(&self.machine)
         });
         claims
             .map(|(id, _)| GroupChange::GiveBack {
