@@ -73,11 +73,19 @@ pub fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Er
     }
 }
 
+/// The same for a file that need not be named.
+///
+/// # Errors
+/// What was found and what is expected.
+pub fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    path(deserializer).map(Some)
+}
+
 /// Checks that a file of metrics, which is replaced every few seconds, is none of the other files
 /// of a configuration. Each path has the name of its key.
 ///
 /// # Errors
-/// Whose file it is, or that it has no path.
+/// Whose file it is.
 ///
 /// ```
 /// use std::path::Path;
@@ -97,10 +105,6 @@ pub fn check_metrics<'a>(
     let Some(metrics) = metrics else {
         return Ok(());
     };
-    if metrics.as_os_str().is_empty() {
-        let message = format!("`{key}` is \"\", expected the path of a file");
-        return Err((None, message));
-    }
     let found = plain(metrics);
     let mut others = others.into_iter();
     others

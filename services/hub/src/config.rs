@@ -11,7 +11,7 @@ use std::time::Duration;
 use reqwest::Url;
 use scheduled_events::hooks::CommandLine;
 use scheduled_events_common::address::{self, AddressError};
-use scheduled_events_common::config::{check_metrics, check_metrics_of_file, plain};
+use scheduled_events_common::config::{check_metrics, check_metrics_of_file, plain, some_path};
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
 use serde::Deserialize;
@@ -53,6 +53,7 @@ pub struct Config {
     #[serde(deserialize_with = "path")]
     pub state: PathBuf,
     /// A file with metrics for Prometheus, for the textfile collector of `node_exporter`.
+    #[serde(default, deserialize_with = "some_path")]
     pub metrics: Option<PathBuf>,
     /// How often Resource Graph is queried. With a queue, this finds the content of lost messages.
     #[serde(default = "default_reconcile", deserialize_with = "reconcile")]
@@ -603,6 +604,10 @@ mod tests {
             (
                 format!("{graph}[hooks]\nprepare_timeout = \"0s\""),
                 "6:19 found no time, expected a duration such as \"10m\"",
+            ),
+            (
+                format!("{graph}metrics = \"\""),
+                "5:11 found \"\", expected the path of a file",
             ),
             (
                 format!("{graph}metrics = \"/a\""),

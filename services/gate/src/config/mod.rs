@@ -16,6 +16,7 @@ use window::WindowConfig;
 
 use scheduled_events_common::config::{
     check_metrics, check_metrics_of_file, default_audit, default_metadata, machine, metadata, path,
+    some_path,
 };
 use scheduled_events_common::secret::SecretFile;
 use scheduled_events_common::toml_file::{self, Invalid, LoadError, duration, invalid};
@@ -43,6 +44,7 @@ pub struct Config {
     #[serde(default = "default_audit", deserialize_with = "path")]
     pub audit: PathBuf,
     /// A file with metrics for Prometheus, for the textfile collector of `node_exporter`.
+    #[serde(default, deserialize_with = "some_path")]
     pub metrics_file: Option<PathBuf>,
     /// The delay after which the next machine posts an approval that is decided and was not posted.
     #[serde(default = "default_take_over", deserialize_with = "duration")]
@@ -515,6 +517,10 @@ mod tests {
             (
                 format!("{folder}audit = \"\""),
                 "3:9 found \"\", expected the path of a file",
+            ),
+            (
+                format!("{folder}metrics_file = \"\""),
+                "3:16 found \"\", expected the path of a file",
             ),
             (
                 format!("{folder}audit = \"/a\"\nmetrics_file = \"/b/../a\""),
