@@ -147,10 +147,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
 
-    use rustix::process::Uid;
-    use rustix::thread::set_thread_res_uid;
-
     use super::*;
+    use crate::engine::folder::tests::as_another_user;
 
     #[test]
     fn a_user_who_may_not_ask_the_daemon_reads_that() {
@@ -160,16 +158,8 @@ mod tests {
         let path = folder.path().join("socket");
         let _listener = UnixListener::bind(&path).expect("a socket");
         mode(&path, 0o000).expect("changed");
-        // Root may ask everybody.
-        let asked = std::thread::spawn(move || {
-            if geteuid().is_root() {
-                let nobody = Uid::from_raw(65_534);
-                set_thread_res_uid(nobody, nobody, nobody).expect("changed");
-            }
-            connect_to_daemon(&path)
-        });
-        let problem = asked.join().expect("no panic").expect_err("not allowed");
-        let problem = problem.message;
+        let asked = as_another_user(|_| (), move || connect_to_daemon(&path));
+        let problem = asked.expect_err("not allowed").message;
         assert!(
             problem.starts_with("this user may not ask the daemon at ")
                 && problem.ends_with("run this as root or as the daemon's user"),

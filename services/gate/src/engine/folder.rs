@@ -491,13 +491,30 @@ fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::{PermissionsExt, chown};
 
     use rustix::process::{Uid, geteuid};
     use rustix::thread::set_thread_res_uid;
 
     use super::*;
+
+    /// Runs the work in a thread of a user who is not root. As root, prepares it for the user with this
+    /// number first.
+    pub(crate) fn as_another_user<T: Send + 'static>(
+        prepare: impl FnOnce(u32) + Send + 'static,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let run = move || {
+            if geteuid().is_root() {
+                let nobody = Uid::from_raw(65_534);
+                prepare(nobody.as_raw());
+                set_thread_res_uid(nobody, nobody, nobody).expect("changed");
+            }
+            work()
+        };
+        std::thread::spawn(run).join().expect("no panic")
+    }
 
     #[tokio::test]
     async fn a_register_that_was_deleted_leaves_after_a_day_by_the_clock_of_the_file_system() {
@@ -595,20 +612,16 @@ mod tests {
         };
         close("groups/a/.1");
         close("groups/b");
-        // Root may read everything.
-        let (found, read) = std::thread::spawn(move || {
-            if geteuid().is_root() {
-                for folder in ["", "groups", "groups/a", "groups/c", "groups/c/.1"] {
-                    chown(path.join(folder), Some(65_534), None).expect("changed");
-                }
-                let nobody = Uid::from_raw(65_534);
-                set_thread_res_uid(nobody, nobody, nobody).expect("changed");
+        let root_path = path.clone();
+        let own = move |user| {
+            for folder in ["", "groups", "groups/a", "groups/c", "groups/c/.1"] {
+                chown(root_path.join(folder), Some(user), None).expect("changed");
             }
+        };
+        let (found, read) = as_another_user(own, move || {
             let found = registers(&path.join("groups"), "groups/", None);
             (found.expect("a list"), current(&path.join("groups/a")))
-        })
-        .join()
-        .expect("no panic");
+        });
         // It has a value, which nobody may take for a damaged one and overwrite.
         let error = read.map(|_| ()).expect_err("it may not be read");
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);

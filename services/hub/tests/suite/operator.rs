@@ -572,25 +572,27 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
     ] {
         assert!(text.contains(&line), "{line} in {text}");
     }
-    let missing = own.replace(&path("audit"), &path("missing/audit"));
-    let (code, text) = check("", &missing);
-    let reason = format!(
-        "FAIL audit {}: the folder {} does not exist; create it\n",
-        path("missing/audit"),
-        path("missing")
-    );
-    assert!(code == 1 && text.contains(&reason), "{text}");
+    let (audit, folder) = (path("missing/audit"), path("missing"));
+    let missing = own.replace(&path("audit"), &audit);
     // As in the package, before the unit's first start.
-    let packaged = own
-        .replace(&path("audit"), &path("missing/audit"))
-        .replace(&path("state"), &path("missing/state"));
-    let (code, text) = check("", &packaged);
-    let made = format!(
-        "ok audit {}, which does not exist yet: the unit makes the folder {}\n",
-        path("missing/audit"),
-        path("missing")
-    );
-    assert!(code == 0 && text.contains(&made), "{text}");
+    let packaged = missing.replace(&path("state"), &path("missing/state"));
+    for (config, expected, line) in [
+        (
+            missing,
+            1,
+            format!("FAIL audit {audit}: the folder {folder} does not exist; create it\n"),
+        ),
+        (
+            packaged,
+            0,
+            format!(
+                "ok audit {audit}, which does not exist yet: the unit makes the folder {folder}\n"
+            ),
+        ),
+    ] {
+        let (code, text) = check("", &config);
+        assert!(code == expected && text.contains(&line), "{text}");
+    }
     poison.delete();
     let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
     let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);

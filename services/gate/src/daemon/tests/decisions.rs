@@ -24,6 +24,13 @@ async fn decide(daemon: &Daemon, event: &Event) {
     assert_eq!(answer, Ok(Answer::Open));
 }
 
+/// Asks for a preparation while the registers with these keys cannot be read or changed.
+async fn prepare_without(daemon: &Daemon, engine: &Unreliable, keys: &'static str, event: &Event) {
+    engine.down.borrow_mut().push(keys);
+    let failed = daemon.answer(Question::Prepare, event.clone()).await;
+    assert!(failed.is_err(), "{failed:?}");
+}
+
 /// A document may be older than the one before it.
 #[test]
 fn a_machine_that_a_document_does_not_name_any_more_is_waited_for() {
@@ -139,9 +146,7 @@ fn a_machine_that_prepares_by_its_last_call_voids_the_decision() {
     run_on(TWO_GROUPS, &engine, async |daemon| {
         let event = event(&["a", "b"]);
         decide(&daemon, &event).await;
-        engine.down.borrow_mut().push("");
-        let failed = daemon.answer(Question::Prepare, event.clone()).await;
-        assert!(failed.is_err(), "{failed:?}");
+        prepare_without(&daemon, &engine, "", &event).await;
         engine.down.borrow_mut().clear();
         daemon
             .withdraw_marks_of_preparations()
@@ -158,9 +163,7 @@ fn a_machine_that_prepares_and_cannot_withdraw_its_mark_becomes_silent() {
     run_on(TWO_GROUPS, &engine, async |daemon| {
         let event = event(&["a", "b"]);
         decide(&daemon, &event).await;
-        engine.down.borrow_mut().push("events/");
-        let failed = daemon.answer(Question::Prepare, event).await;
-        assert!(failed.is_err(), "{failed:?}");
+        prepare_without(&daemon, &engine, "events/", &event).await;
         let beat = async || daemon.beat_once(&mut *daemon.heartbeat.lock().await).await;
         assert!(beat().await.is_err());
         engine.down.borrow_mut().clear();
