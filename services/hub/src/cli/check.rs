@@ -131,25 +131,25 @@ pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
 /// Whether this user may write the audit file. The hub does not make its folder; where the state is
 /// in the same one, the unit does.
 fn audit(path: &Path, state: &Path) -> Result<String, Box<dyn Error>> {
-    let (path, shown) = (std::path::absolute(path)?, path.display());
-    let folder = path.parent().unwrap_or(&path);
-    if !folder.try_exists().unwrap_or(true) {
-        let folder = folder.display();
-        return if std::path::absolute(state)?.starts_with(path.parent().unwrap_or(&path)) {
-            Ok(format!(
-                "{shown}, which does not exist yet: the unit makes the folder {folder}"
-            ))
-        } else {
-            Err(format!("{shown}: the folder {folder} does not exist; create it").into())
-        };
+    let full = std::path::absolute(path)?;
+    let folder = full.parent().unwrap_or(&full);
+    if folder.try_exists().unwrap_or(true) {
+        return writable(path, false);
     }
-    writable(&path, false)
+    let (shown, missing) = (path.display(), folder.display());
+    if std::path::absolute(state)?.starts_with(folder) {
+        Ok(format!(
+            "{shown}, which does not exist yet: the unit makes the folder {missing}"
+        ))
+    } else {
+        Err(format!("{shown}: the folder {missing} does not exist; create it").into())
+    }
 }
 
 /// Whether this user may replace a file.
 fn replaceable(path: &Path) -> Result<String, Box<dyn Error>> {
-    let (path, shown) = (std::path::absolute(path)?, path.display());
-    let folder = path.parent().unwrap_or(&path);
+    let (full, shown) = (std::path::absolute(path)?, path.display());
+    let folder = full.parent().unwrap_or(&full);
     if path.is_dir() {
         return Err(format!("{shown}: it is no regular file").into());
     }
