@@ -40,7 +40,7 @@ impl AuditFile {
     /// empty or audit files. They are unchanged otherwise.
     ///
     /// `what` is what the file is, for messages.
-    pub(super) fn open_as(path: &Path, what: &'static str) -> Result<Self, AuditError> {
+    pub(super) fn open_as(what: &'static str, path: &Path) -> Result<Self, AuditError> {
         let failed = |error| AuditError::Io {
             what,
             path: path.to_owned(),
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     fn open_audit(path: &Path) -> Result<AuditFile, AuditError> {
-        AuditFile::open_as(path, "audit file")
+        AuditFile::open_as("audit file", path)
     }
 
     fn folder(name: &str) -> PathBuf {

@@ -193,7 +193,7 @@ impl Audit {
         path: &Path,
         report: impl Fn(&Note) + Send + Sync + 'static,
     ) -> Result<Self, AuditError> {
-        let file = Mutex::new(AuditFile::open_as(path, what)?);
+        let file = Mutex::new(AuditFile::open_as(what, path)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared {
             queue,

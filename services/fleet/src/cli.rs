@@ -18,9 +18,9 @@ use scheduled_events_gate::cli::{
 use scheduled_events_node::check::check as check_node;
 use scheduled_events_node::config::NodeConfig;
 use scheduled_events_node::{announce, drain, uncordon};
+use scheduled_events_relay::error::RelayError;
 
 use crate::config::{Config, load_relay};
-use scheduled_events_relay::error::RelayError;
 
 /// One approval for many machines: the gate that `scheduled-events watch --gate` asks.
 #[derive(Parser)]
