@@ -189,8 +189,8 @@ impl UnixMillis {
 
     /// The time that much later, in whole milliseconds; `None` if it cannot be represented. `+` saturates instead.
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
-        let millis = i64::try_from(duration.as_millis()).ok()?;
-        self.0.checked_add(millis).map(Self)
+        let millis = u64::try_from(duration.as_millis()).ok()?;
+        self.0.checked_add_unsigned(millis).map(Self)
     }
 
     /// The time `millis` milliseconds later. A counter of milliseconds in a `u32` wraps after 49.7 days; see [`TickClock`].
@@ -212,11 +212,10 @@ impl UnixMillis {
 
     /// The milliseconds from `earlier` to this time; 0 if this time is earlier.
     pub const fn millis_since(self, earlier: Self) -> u64 {
-        let passed = self.0.saturating_sub(earlier.0);
-        match passed {
-            ..0 => 0,
-            _ => passed.unsigned_abs(),
+        if self.0 < earlier.0 {
+            return 0;
         }
+        self.0.abs_diff(earlier.0)
     }
 }
 
@@ -620,6 +619,17 @@ mod tests {
         time += Duration::from_micros(1_999);
         assert_eq!(time, UnixMillis(i64::MIN + 1));
         assert_eq!(time + Duration::MAX, last);
+    }
+
+    #[test]
+    fn from_the_first_millisecond_to_the_last_nothing_is_cut() {
+        let (first, last) = (UnixMillis(i64::MIN), UnixMillis(i64::MAX));
+        let all = Duration::from_millis(u64::MAX);
+        assert_eq!(first.checked_add(all), Some(last));
+        assert_eq!(
+            (last.millis_since(first), first.millis_since(last)),
+            (u64::MAX, 0)
+        );
     }
 
     #[test]
