@@ -332,8 +332,10 @@ fn summary(verdict: &Verdict) -> String {
     let mut text = String::from("\n");
     for line in verdict.to_string().lines() {
         let is_first = !line.starts_with(' ');
-        let style = if is_first && line.contains(": clean;") {
+        let style = if is_first && verdict.is_clean() && !line.contains("warnings;") {
             GOOD
+        } else if is_first && verdict.is_clean() {
+            CAUTION
         } else if line.starts_with("  broken ") || is_first {
             BAD
         } else if line.starts_with("  warning ") {

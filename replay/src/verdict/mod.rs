@@ -324,6 +324,14 @@ impl Verdict {
         Some(reason)
     }
 
+    /// Whether a lower speed may show more: some rules were not checked because of this one.
+    pub(crate) fn is_too_fast(&self) -> bool {
+        self.speed > 1.0
+            && self
+                .rules_with(Outcome::NotChecked)
+                .any(|rule| self.reason_and_remedy(rule).1)
+    }
+
     /// Why a rule was not checked, and whether a lower speed may help.
     fn reason_and_remedy(&self, rule: Rule) -> (String, bool) {
         let gap_max = self.polls.gap_max();

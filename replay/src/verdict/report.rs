@@ -482,7 +482,8 @@ enum ReportLine<'a> {
 }
 
 /// A verdict in some lines for people, without the characters that a terminal would interpret: a
-/// line with the sums, the measured values, and a line for each rule with findings.
+/// line with the sums, the measured values, and a line for each rule with findings. `clean` alone in the first line means that
+/// nothing was found, and that no rule needs a lower speed to be checked.
 ///
 /// ```
 /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -495,12 +496,19 @@ enum ReportLine<'a> {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let with = |outcome| self.rules_with(outcome).count();
+        let kept = with(Outcome::Passed);
+        let has_warnings = with(Outcome::Warned) > 0;
         let word = match (self.has_failed(), self.was_tested()) {
             (true, _) => "not clean",
             (false, false) => "not tested",
-            (false, true) => "clean",
+            // Who reads the first word only must not take this for more than it is.
+            (false, true) => match (self.is_too_fast(), has_warnings) {
+                (false, false) => "clean",
+                (false, true) => "clean but for warnings",
+                (true, false) => "clean as far as checked",
+                (true, true) => "clean as far as checked, but for warnings",
+            },
         };
-        let kept = with(Outcome::Passed);
         write!(
             f,
             "{}: {word}; {kept} rule{} kept, {} broken, {} with a warning, {} not checked",

@@ -77,7 +77,7 @@ def test_a_client_that_keeps_the_rules_has_a_clean_verdict() -> None:
         assert verdict.reasons["redirect"] == "no redirect led to where the server sees who follows"
         unchecked = {rule for rule, outcome in verdict.rules.items() if outcome == "not-checked"}
         assert set(verdict.reasons) == unchecked
-        assert str(verdict).startswith("WestNO_0: clean; ")
+        assert str(verdict).startswith("WestNO_0: clean")
         assert repr(verdict) == "<Verdict clean, 0 findings>"
         # The test has ended.
         send(url, header=False)

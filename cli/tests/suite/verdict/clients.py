@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -569,7 +570,7 @@ def asks_for_a_token():
 
 
 def judged(program, row, speed):
-    """Runs a client. Returns the outcome of each rule, why a rule was not checked, and the findings."""
+    """Runs a client. Returns the outcome of each rule, why a rule was not checked, the findings, and the words of the verdict."""
     with tempfile.TemporaryDirectory() as folder:
         source, report = pathlib.Path(folder, "scenario.toml"), pathlib.Path(folder, "report.ndjson")
         source.write_text(f'about = "{row.name}"\n{row.scenario}')
@@ -586,12 +587,13 @@ def judged(program, row, speed):
     for line in lines:
         if line["report"] == "exit":
             outcomes["exit-status"], reasons["exit-status"] = line["outcome"], line["message"]
-    return outcomes, reasons, findings
+    words = re.search(r"^\S+: ([a-z, ]+); \d+ rules? kept", run.stderr + run.stdout, re.MULTILINE)
+    return outcomes, reasons, findings, words and words[1]
 
 
 def mistake(row, speed, verdict):
     """What is wrong with a verdict, or None."""
-    outcomes, reasons, findings = verdict
+    outcomes, reasons, findings, words = verdict
     rules = set(row.rules)
     found = {rule for rule, outcome in outcomes.items() if outcome in ("broken", "warned")}
     if unexplained := [rule for rule in outcomes if outcomes[rule] == "not-checked" and not reasons[rule]]:
@@ -601,6 +603,10 @@ def mistake(row, speed, verdict):
         return f"expected {row.rules}, found {sorted(found)}: {findings}"
     if rules and row.rules[0] not in found and outcomes[row.needs] != "not-checked":
         return f"a client that breaks {row.rules[0]} passed"
+    if not words:
+        return "no verdict was printed"
+    if words == "clean" if rules else words not in ("clean", "clean as far as checked", "not tested"):
+        return f"the verdict is {words}"
     return None
 
 
