@@ -384,6 +384,33 @@ fn nobody_decides_about_a_machine_that_is_cut_off_and_prepares_again() {
     );
 }
 
+/// Without S1: a backup may be older than the decision.
+#[test]
+fn nobody_decides_by_the_marks_of_a_backup() {
+    const NAMES: &[&str] = &[
+        "S2",
+        "S3",
+        "S4",
+        "S5",
+        "S6",
+        "L1",
+        "L2",
+        "no ghosts",
+        "all approved",
+    ];
+    check_these(
+        NAMES,
+        "two machines: a backup of the store is restored, a crash",
+        Setup::restored(),
+        16,
+    );
+}
+
+#[test]
+fn all_invariants_hold_with_a_copy_of_a_machine() {
+    check("two machines: a copy of one, a crash", Setup::copied(), 16);
+}
+
 #[test]
 fn all_invariants_hold_with_lost_state() {
     let setup = Setup {

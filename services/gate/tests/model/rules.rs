@@ -136,6 +136,8 @@ fn each_rule_is_needed() {
         ),
         breadth(Rule::Next, &["L3"], overtaking()),
         breadth(Rule::Advice, &["S6"], advised()),
+        breadth(Rule::OlderStore, &["S3"], Setup::restored()),
+        breadth(Rule::Copies, &["S3"], Setup::copied()),
         breadth(
             Rule::NoGhosts,
             &["no ghosts"],

@@ -61,6 +61,10 @@ pub(crate) enum Rule {
     Next,
     /// Nobody decides about advice.
     Advice,
+    /// A machine that finds an older register than it knows begins a round.
+    OlderStore,
+    /// A daemon that may have another machine's name marks nothing as ready.
+    Copies,
 }
 
 /// The setup of a model.
@@ -111,6 +115,12 @@ pub(crate) struct Setup {
     /// Marks are registers of their own: one is written whatever the state of the others, unless
     /// the event is decided.
     pub(crate) marks_apart: bool,
+    /// How many times the first event's register comes back from a backup. All machines of the event
+    /// have read the register that is lost, and nobody is about to post: the guide says what is
+    /// possible otherwise.
+    pub(crate) restores: u8,
+    /// How many times a copy of a machine, with a daemon of the same name, asks about the first event.
+    pub(crate) copies: u8,
     /// The rule that is removed.
     pub(crate) without: Option<Rule>,
 }
@@ -140,6 +150,8 @@ impl Setup {
             changes: 0,
             joins: None,
             marks_apart: false,
+            restores: 0,
+            copies: 0,
             without: None,
         }
     }
@@ -181,6 +193,24 @@ impl Setup {
             crashes: 1,
             last_call: true,
             cut_off: true,
+            ..Self::one_event()
+        }
+    }
+
+    /// The register of an event of two machines comes back from a backup, and one of them is restarted.
+    pub(crate) fn restored() -> Self {
+        Self {
+            restores: 1,
+            crashes: 1,
+            ..Self::one_event()
+        }
+    }
+
+    /// There is a copy of one of an event's two machines.
+    pub(crate) fn copied() -> Self {
+        Self {
+            copies: 2,
+            crashes: 1,
             ..Self::one_event()
         }
     }
@@ -535,6 +565,13 @@ pub(crate) enum Action {
     Resume(usize),
     /// A silent machine is forgotten.
     Forget(usize),
+    /// The store is backed up: the first event's register.
+    BackUp,
+    /// It comes back from the backup.
+    Restore,
+    /// A daemon on a copy of a machine has the machine's name, and its watcher asks about the first
+    /// event.
+    Copy(usize),
     /// A defect: a slot expires.
     Expire { event: usize, machine: usize },
 }

@@ -309,6 +309,12 @@ impl Protocol {
         }
         let mut value = (*seen).clone();
         change.apply(&mut value, 0);
+        // As the driver counts; but a decision that is confirmed counts once, or the states would not end.
+        if self.setup.restores > 0 && seen.go.is_none() {
+            let is_round = matches!(change, EventChange::Begin { .. });
+            let known = if is_round { progress.writes() } else { 0 };
+            value.writes = seen.writes.max(known) + 1;
+        }
         let fits = !self.setup.has(Rule::Swaps)
             || *self.event_shown(participant, register.current) == *seen;
         let is_done = fits && outcome != Outcome::RequestLost;
@@ -416,6 +422,9 @@ impl Protocol {
         let is_wrong = !self.setup.has(Rule::Rounds) && register.round != 0
             || !self.setup.has(Rule::Newcomers) && !is_known;
         let mut shown = register.shared();
+        if !self.setup.has(Rule::OlderStore) {
+            Arc::make_mut(&mut shown).writes = 0;
+        }
         if !self.setup.has(Rule::AllMarks) && shown.go.is_some() {
             let (mark, at, round) = (Mark::Ready, 0, shown.round);
             let marked = Marked { mark, at, round };

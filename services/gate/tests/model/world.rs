@@ -40,6 +40,11 @@ pub(crate) struct World {
     losses: u8,
     silences: u8,
     failures: u8,
+    copies: u8,
+    restores: u8,
+    backup: Option<Kept<EventRegister>>,
+    /// Which machines have not read the first event's register as it is. Only a restored one asks for it.
+    unread: [bool; MACHINES],
     pub(crate) broken: Broken,
 }
 
@@ -86,11 +91,12 @@ impl Hash for World {
             l2,
             l3,
         } = self.broken;
-        let flags = [s1, s2, s3, s4, s5, s6, l2, l3]
-            .into_iter()
-            .chain(self.leaving)
-            .chain(self.posted);
-        flags.for_each(|flag| pack(flag.into(), 1));
+        for flag in [s1, s2, s3, s4, s5, s6, l2, l3] {
+            pack(flag.into(), 1);
+        }
+        for flags in [&self.leaving[..], &self.posted, &self.unread] {
+            flags.iter().for_each(|&flag| pack(flag.into(), 1));
+        }
         for left in [
             self.crashes,
             self.deaths,
@@ -98,6 +104,8 @@ impl Hash for World {
             self.silences,
             self.failures,
             self.changes,
+            self.copies,
+            self.restores,
         ] {
             pack(left, 3);
         }
@@ -105,6 +113,7 @@ impl Hash for World {
             pack(*count, 2);
         }
         state.write_u128(packed);
+        self.backup.iter().for_each(|backup| backup.hash(state));
     }
 }
 
@@ -148,6 +157,10 @@ impl World {
             losses: setup.losses,
             silences: setup.silences,
             failures: setup.failures,
+            copies: setup.copies,
+            restores: setup.restores,
+            backup: None,
+            unread: [false; MACHINES],
             broken: Broken::default(),
         }
     }
@@ -193,6 +206,18 @@ impl World {
                 Presence::Hushed => actions.push(Action::Resume(machine)),
                 _ if self.silences > 0 => actions.push(Action::Hush(machine)),
                 _ => {}
+            }
+            if self.copies > 0 && self.knows_first_event(machine) {
+                actions.push(Action::Copy(machine));
+            }
+        }
+        if self.restores > 0 {
+            actions.push(Action::BackUp);
+            let is_read =
+                |machine: usize| !self.presence[machine].is_alive() || !self.unread[machine];
+            let is_read = (0..setup.machines).all(is_read);
+            if self.backup.is_some() && is_read && !self.may_be_posted(0) {
+                actions.push(Action::Restore);
             }
         }
         for event in 0..setup.events.len() {
@@ -369,20 +394,14 @@ impl World {
 
     /// The number of a new round of an event: the first that is nowhere.
     fn new_round(&self, event: usize) -> u64 {
-        let register = self.event_registers[event];
-        let read = self
-            .involved
-            .iter()
-            .filter_map(|involved| involved[event].progress.event());
-        let mut rounds: Vec<_> = [&*register.current, &*register.previous]
-            .into_iter()
-            .chain(read.map(|register| &**register))
-            .map(|register| register.round)
-            .collect();
-        rounds.sort_unstable();
-        rounds
-            .into_iter()
-            .fold(1, |new, round| if round == new { new + 1 } else { new })
+        let Register { current, previous } = self.event_registers[event];
+        let mut rounds = 1_u128 | 1 << current.round | 1 << previous.round;
+        for involved in &self.involved {
+            if let Some(read) = involved[event].progress.event() {
+                rounds |= 1 << read.round;
+            }
+        }
+        rounds.trailing_ones().into()
     }
 
     /// The world after an action; `None` if the action changes nothing.
@@ -524,7 +543,41 @@ impl World {
             Action::Expire { event, machine } => {
                 self.release(setup, machine, |id| id == event_id(event));
             }
+            Action::BackUp => self.backup = Some(self.event_registers[0].current),
+            Action::Restore => {
+                self.restores -= 1;
+                let backup = self.backup.take().expect("there is one");
+                self.event_registers[0].put((*backup).clone(), setup.stale_reads);
+            }
+            Action::Copy(machine) => {
+                self.copies -= 1;
+                self.ask_as_copy(setup, machine);
+            }
         }
+    }
+
+    /// Whether the first event's register, as it is about the machine, may get a mark.
+    fn knows_first_event(&self, machine: usize) -> bool {
+        let register = self.event_registers[0].current;
+        self.status[0] == Status::Scheduled && register.resources.contains(&name(machine))
+    }
+
+    /// A machine's copy prepares: it does as the gate tells the machine itself, but claims nothing.
+    fn ask_as_copy(&mut self, setup: &Setup, machine: usize) {
+        let register = self.event_registers[0].current;
+        let mut value = (*register).clone();
+        let by = name(machine);
+        let change = if !setup.has(Rule::Copies) {
+            EventChange::Mark(by, Mark::Ready)
+        } else if register.go.is_some() {
+            let event = Box::new(setup.participant(machine, 0, self.seen[machine][0]).event);
+            let round = self.new_round(0);
+            EventChange::Begin { by, event, round }
+        } else {
+            EventChange::Mark(by, Mark::Withdrawn)
+        };
+        change.apply(&mut value, 0);
+        self.event_registers[0].put(value, setup.stale_reads);
     }
 
     /// All documents show the events as they are.
@@ -596,6 +649,7 @@ impl World {
             {
                 let mut value = (*register.current).clone();
                 EventChange::Mark(name(machine), Mark::Withdrawn).apply(&mut value, 0);
+                value.writes += u64::from(setup.restores > 0);
                 register.put(value, setup.stale_reads);
             }
         }
@@ -628,6 +682,13 @@ impl World {
         let is_first = self.event_registers[event].current.go.is_none();
         let decides = taken.decides && (is_first || !protocol.setup.cut_off);
         self.involved[machine][event] = taken.involved;
+        if event == 0 && protocol.setup.restores > 0 {
+            // What it changes, it has read.
+            if self.event_registers[0].current != taken.event_register.current {
+                self.unread = [true; MACHINES];
+            }
+            self.unread[machine] = false;
+        }
         self.event_registers[event] = taken.event_register;
         self.group_registers = taken.group_registers;
         self.leaving[machine] |=
