@@ -206,6 +206,7 @@ macro_rules! records {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
         pub enum Record<'a> {
             $(
                 $(#[doc = $about])+
