@@ -128,13 +128,21 @@ def shared_texts() -> "dict[str, str]":
     raise ValueError("_records.py has no _ABOUT")
 
 
+def slots(node: ast.ClassDef) -> str:
+    """The attributes of a class that has a text for each in `__slots__`, with the types that `__init__` gives them."""
+    types = {ast.unparse(part.target): ast.unparse(part.annotation) for part in ast.walk(node) if isinstance(part, ast.AnnAssign)}
+    texts = [part.value for part in node.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "__slots__"]
+    about = ast.literal_eval(texts[0]) if texts and isinstance(texts[0], ast.Dict) else {}
+    return "".join(item(f"{name}: {types[f'self.{name}']}", markdown(text)) for name, text in about.items() if is_public(name))
+
+
 def class_section(node: ast.ClassDef, event_members: "set[str]") -> str:
     bases = [name for base in node.bases for name in PRIVATE_BASES.get(ast.unparse(base), [ast.unparse(base)])]
     title = f"`{node.name}`" + (f" ({', '.join(bases)})" if bases else "")
     if not text(node):
         raise ValueError(f"the class {node.name} has no docstring")
     section = f"\n### {title}\n{constructor(node)}\n{text(node)}\n"
-    items, words = "", []
+    items, words = slots(node), []
     is_record = any(base in {"Frozen", "_AboutEvent"} for base in map(ast.unparse, node.bases))
     for part, following in zip(node.body, [*node.body[1:], None]):
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_public(part.name):

@@ -256,16 +256,15 @@ class Client:
 
 
 class Task:
-    """What a function that prepares, recovers or answers for the gate is called for.
+    """What a function that prepares, recovers or answers for the gate is called for."""
 
-    ``deadline`` is the event's NotBefore, when Azure may start it: an aware datetime, or None if it is unknown, and for
-    a recovery. ``cancelled`` is a threading.Event: it is set when the result does not count any more, since the event
-    has changed or ended, or the watcher stops. ``events`` are the events that a recovery is for, the one that ended
-    last first, or the one event; ``event`` is the first of them. A preparation that fails is called again while there
-    is time, unless it sets ``retry`` to False.
-    """
-
-    __slots__ = ("__weakref__", "cancelled", "deadline", "events", "retry")
+    __slots__ = {
+        "__weakref__": None,
+        "cancelled": "Set when the result does not count any more: the event has changed or ended, or the watch ends.",
+        "deadline": "The event's NotBefore, when Azure may start it; None if it is unknown, and for a recovery.",
+        "events": "The events that a recovery is for, the one that ended last first, or the one event.",
+        "retry": "Whether a preparation that fails is called again while there is time; a function sets it to False.",
+    }
 
     def __init__(self, events: Iterable[Event], deadline: datetime | None = None) -> None:
         import threading  # noqa: PLC0415 - only workers need it
