@@ -31,8 +31,6 @@ LEFT_OUT = {
         "Resources", "ScheduledEventsProfile", "SessionConfig", "WouldPrepare",
         # Facts about services and versions of the API.
         "EvictionPolicy", "EvictionType", "Feature", "SpotState", "versions",
-        # A clock for machines without one.
-        "TickClock",
         "is_unsafe_to_print", "snapshot_length",
     },
     "C": set(),
