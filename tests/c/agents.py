@@ -55,15 +55,20 @@ class Service:
 
 
 @contextlib.contextmanager
-def replay(*options):
-    """The URL of a replay server."""
+def replay(*options, report=None):
+    """The URL of a replay server. The verdict on its client goes to a file, and must not find a broken rule."""
     command = [COMMAND, "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0", *options]
+    command += ["--report", report] if report else []
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         yield server.stdout.readline().removeprefix("listening on ").strip()
     finally:
         server.terminate()
         server.wait()
+    if report:
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        clean = [line["clean"] for line in lines if line["report"] == "client"]
+        expect(clean == [True], f"the verdict: {[line for line in lines if line['report'] == 'finding']}")
 
 
 class Agent:
@@ -149,7 +154,7 @@ def does_not_ask_again_after_exit_code_78(agent):
 def reboot(agent):
     """A reboot with faults of the service, a preparation that hangs, a recovery that fails, and a restart."""
     (agent.folder / "hang").touch()
-    with replay("--fault", "empty@2", "--fault", "post.status:500@1") as url:
+    with replay("--fault", "empty@2", "--fault", "post.status:500@1", report=agent.folder / "verdict.ndjson") as url:
         agent.run_until(lambda: agent.ran() == ["prepare Reboot"], url)  # It hangs: it is ended, and runs again after the restart.
         records = agent.records()
         agent.run_until(lambda: agent.ran().count("recover") == 2, url)

@@ -16,8 +16,7 @@ fn lines(program: &str, scenario: &str, speed: f64) -> Vec<String> {
         .output()
         .expect("a program");
     assert!(run.status.success(), "{:?}", run.status);
-    let verdict = server.verdict(0);
-    assert!(verdict.is_clean(), "{verdict:?}");
+    server.finish().assert_clean();
     let text = String::from_utf8(run.stdout).expect("UTF-8");
     text.lines().map(str::to_owned).collect()
 }
