@@ -14,9 +14,10 @@ export RUST_TEST_THREADS=1
 export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation}"
 
 # Tests over large inputs, and of code without unsafe blocks that take long, show nothing here that they do not show natively.
-slow='both_paths_read_the_corpus_alike both_paths_read_the_conformance_cases_alike
+slow='a_record_needs_exactly_the_length_of_its_line both_paths_read_the_corpus_alike both_paths_read_the_conformance_cases_alike
     both_paths_read_random_documents_alike control_bidirectional_and_invisible_characters_are_unsafe
     each_kind_has_an_example_with_the_listed_members events_of_one_bucket_can_be_removed_in_any_order
+    every_record_is_written_as_serde_json_writes_it
     ids_that_share_a_bucket_do_not_with_another_seed invalid_content_is_refused_even_with_a_valid_checksum
     repeated_ids_that_the_document_does_not_omit_are_ignored_and_counted
     the_length_is_exact_and_json_readers_find_the_ids the_unsafe_characters_are_those_of_the_documentation'
