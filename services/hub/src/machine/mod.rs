@@ -380,9 +380,17 @@ impl Machine {
                 let resource_id = known
                     .map(|known| known.resource_id.as_str())
                     .unwrap_or_default();
-                if phase == GatePhase::Approve
-                    && (self.has_watcher || self.may_have_changed(&event))
-                {
+                let key = EventKey::new(resource_id, &event_key(&event.event_id));
+                let approvals = &self.shared.approvals;
+                let is_closed = match phase {
+                    GatePhase::Prepare => approvals.was_just_stopped(&key),
+                    GatePhase::Approve => {
+                        self.has_watcher
+                            || self.may_have_changed(&event)
+                            || approvals.is_stopped(&key)
+                    }
+                };
+                if is_closed {
                     let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
                 } else {
                     self.commands
