@@ -239,6 +239,8 @@ impl Machine {
         }
         loop {
             let until = self.act().await?;
+            self.shared
+                .set_failures(&self.facts.resource_id, self.session.open_failures());
             let mut is_kept = self.save().await?;
             if is_kept {
                 self.pending.clear();
