@@ -13,6 +13,7 @@ mod record;
 mod restart;
 mod rows;
 mod scale;
+mod secrets;
 mod stand_by;
 mod story;
 
