@@ -8,6 +8,7 @@ mod emulator;
 mod fixture;
 mod gate;
 mod hostile;
+mod odd_messages;
 mod operator;
 mod record;
 mod restart;
