@@ -36,6 +36,10 @@ const ALONE_TIME: Duration = Duration::from_secs(60 * 60);
 /// event's row.
 const REQUEST_LEFT: Duration = Duration::from_secs(5);
 
+/// How long the row of an event may take of which a message says that it has started. A machine does not
+/// begin to prepare for it meanwhile.
+const ROW_TIME: Duration = Duration::from_secs(4);
+
 /// How long the first approval of a resource waits for others.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -79,6 +83,8 @@ pub struct Approvals {
     due: RefCell<HashMap<String, Vec<Due>>>,
     next: Cell<u64>,
     requests: Semaphore,
+    /// The events that are not approved for now: since when, and whether the log says so.
+    stopped: RefCell<HashMap<EventKey, (Instant, bool)>>,
     /// Asks for the rows of events.
     pub confirmations: Rc<Confirmations>,
     /// The service's last request for a pause, and when that ends.
@@ -97,6 +103,7 @@ impl Approvals {
             due,
             next: Cell::default(),
             requests,
+            stopped: RefCell::default(),
             confirmations: Rc::default(),
             paused: RefCell::default(),
             sent: Cell::default(),
@@ -162,6 +169,40 @@ impl Approvals {
                 list.retain(|due| due.key != event.id);
             }
         }
+    }
+
+    /// Stops the approval of the event, or allows it again.
+    pub fn stop(&self, event: &EventKey, is_stopped: bool) {
+        if is_stopped {
+            let mut stopped = self.stopped.borrow_mut();
+            let now = || (Instant::now(), false);
+            stopped.entry(event.clone()).or_insert_with(now);
+            self.withdraw(event);
+        } else {
+            self.stopped.borrow_mut().remove(event);
+        }
+    }
+
+    /// Whether the event is not approved for now. The log gets the reason once.
+    pub fn is_stopped(&self, event: &EventKey) -> bool {
+        let mut stopped = self.stopped.borrow_mut();
+        let Some((_, is_logged)) = stopped.get_mut(event) else {
+            return false;
+        };
+        if !std::mem::replace(is_logged, true) {
+            log::printable(&format!(
+                "note: a message says that event {event} is not Scheduled any more, and no row of Resource Graph does: it is not \
+                 approved until one agrees, or all have contradicted it for ten minutes"
+            ));
+        }
+        true
+    }
+
+    /// Whether the approval of the event was stopped just now, so that its row may not have come yet.
+    pub fn was_just_stopped(&self, event: &EventKey) -> bool {
+        let stopped = self.stopped.borrow();
+        let since = stopped.get(event);
+        since.is_some_and(|(since, _)| since.elapsed() < ROW_TIME)
     }
 
     /// Drops all unsent approvals: this hub stops, and sees no more changes.

@@ -2,7 +2,8 @@
 //!
 //! `ledger` knows the progress of each event, so that a late notice changes nothing, and which events
 //! are over, so that no late notice reopens one. A message of the queue is news, and a row of Resource
-//! Graph is the record: what a message ends, or no longer names, waits for a row that agrees.
+//! Graph is the record: that an event has started, is over, or no longer names a machine, waits for a
+//! row that agrees.
 
 mod ledger;
 
@@ -20,12 +21,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::confirm::Confirmed;
 use crate::machine::Machine;
-use crate::message::{Kept, Message};
-use crate::notice::{EventKey, Notice, Notices, key_of, subscription_of};
+use crate::message::{Done, Kept, Message};
+use crate::notice::{EventKey, Notice, Notices, ended, key_of, subscription_of};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RegistersError, Saved, SavedEvent, StoreError};
-use ledger::{ABSENT_HOURS, Doubt, EventLedger, LedgerEntry, Observed};
+use ledger::{ABSENT_HOURS, Claim, ClaimKind, EventLedger, LedgerEntry, Observed};
 
 /// How long an event may be known from Resource Graph until the absence of a message about it means
 /// that Event Grid does not fill the queue.
@@ -167,14 +169,28 @@ impl Dispatch {
             }
             notice.is_row = !notices.is_queued;
             let event = notice.event_key();
+            if notices.is_queued && self.ledger.borrow().waits_for_row(&notice) {
+                self.deliver_after_row(notice, done.clone());
+                continue;
+            }
+            if notice.is_row && notice.is_end {
+                let start = self.ledger.borrow_mut().take_start(&event);
+                if let Some(start) = start {
+                    drop(self.deliver_one(start));
+                }
+            }
             let observed = self
                 .ledger
                 .borrow_mut()
                 .observe(&mut notice, &done, Instant::now());
+            self.stop_approval(&event);
+            if notices.is_queued {
+                self.missing_from_queue.borrow_mut().remove(&event);
+            }
             let Some(Observed {
                 arrival,
                 others,
-                message,
+                messages,
             }) = observed
             else {
                 continue;
@@ -184,11 +200,11 @@ impl Dispatch {
                 Arrival::Repeated => "repeated",
                 Arrival::Late => "late",
             });
-            if notices.is_queued {
-                self.missing_from_queue.borrow_mut().remove(&event);
-            } else if self.shared.config.queue.is_some()
+            if !notices.is_queued
+                && self.shared.config.queue.is_some()
                 && arrival == Arrival::New
                 && self.shared.reconciled_at.get() != 0
+                && !self.ledger.borrow().is_in_queue(&event)
             {
                 self.missing_from_queue
                     .borrow_mut()
@@ -210,9 +226,7 @@ impl Dispatch {
             }
             if arrival == Arrival::New && notices.is_queued {
                 // The message may be old, and the event over. Its row is passed on.
-                let confirmations = self.shared.approvals.confirmations.clone();
-                let event = event.clone();
-                tokio::task::spawn_local(async move { confirmations.confirm(event).await });
+                self.ask_for(event.clone());
             }
             if arrival == Arrival::Changed {
                 self.shared.approvals.withdraw(&event);
@@ -228,12 +242,52 @@ impl Dispatch {
                 let message = Message::Notice {
                     notice: notice.clone(),
                     arrival,
-                    done: [&done].into_iter().chain(&message).cloned().collect(),
+                    done: [&done].into_iter().chain(&messages).cloned().collect(),
                 };
                 let _ = sender.send(message);
             }
         }
         kept
+    }
+
+    /// Passes on what a message says as if it were the record.
+    fn deliver_one(self: &Rc<Self>, notice: Notice) -> Kept {
+        self.deliver(Notices {
+            notices: vec![notice],
+            ..Notices::default()
+        })
+    }
+
+    /// Asks for the row of an event, which is passed on.
+    fn ask_for(&self, event: EventKey) {
+        let confirmations = self.shared.approvals.confirmations.clone();
+        tokio::task::spawn_local(async move { confirmations.confirm(event).await });
+    }
+
+    /// Passes on a message unless the event has a row, which says more.
+    fn deliver_after_row(self: &Rc<Self>, notice: Notice, done: Done) {
+        let (dispatch, event) = (self.clone(), notice.event_key());
+        tokio::task::spawn_local(async move {
+            let confirmations = dispatch.shared.approvals.confirmations.clone();
+            if matches!(confirmations.confirm(event.clone()).await, Confirmed::Row) {
+                return;
+            }
+            dispatch.ledger.borrow_mut().asked_for(&event);
+            let message = Notices {
+                notices: vec![notice],
+                is_queued: true,
+                ..Notices::default()
+            };
+            dispatch.deliver(message).wait().await;
+            drop(done);
+        });
+    }
+
+    /// Stops the approval of an event while a message says that it is not Scheduled any more, and no
+    /// row does.
+    fn stop_approval(&self, event: &EventKey) {
+        let is_stopped = self.ledger.borrow().is_approval_stopped(event);
+        self.shared.approvals.stop(event, is_stopped);
     }
 
     /// The machine that an event affects. It is started if it is not followed yet, unless the event
@@ -421,11 +475,11 @@ impl Dispatch {
     pub fn doubts_answered(self: &Rc<Self>, asked: &[EventKey], absent: &[EventKey], now: Instant) {
         let (confirmed, contradicted) =
             self.ledger.borrow_mut().doubts_answered(asked, absent, now);
-        for Doubt { notice, done, .. } in contradicted {
+        for Claim { notice, done, .. } in contradicted.into_iter().flat_map(|doubt| doubt.claims) {
+            let event = notice.event_key();
             let why = format!(
-                "a message says that event {} is {} or names fewer machines, and Resource Graph contradicts it: the message does \
+                "a message says that event {event} is {}, or names fewer machines, and Resource Graph contradicts it: the message does \
                  not count; who may write to the queue?",
-                notice.event_key(),
                 notice.state
             );
             log::printable(&format!("warning: {why}"));
@@ -434,21 +488,28 @@ impl Dispatch {
                 .journal
                 .set_aside(&why, notice.message.as_bytes(), time);
             drop(done);
+            self.stop_approval(&event);
+            if self.ledger.borrow().is_started_by_message(&event) {
+                // It is followed anew with its next row.
+                drop(self.deliver(ended(&notice.message, &event)));
+                self.ledger.borrow_mut().forget(&event);
+                self.ask_for(event);
+            }
         }
-        for Doubt { notice, done, .. } in confirmed {
+        for Claim { kind, notice, done } in confirmed.into_iter().flat_map(|doubt| doubt.claims) {
             let (event, is_end) = (notice.event_key(), notice.is_end);
             log::printable(&format!(
                 "note: Resource Graph does not have event {event}: what a message says about it counts"
             ));
-            let notices = Notices {
-                notices: vec![notice],
-                ..Notices::default()
-            };
-            let kept = self.deliver(notices);
+            let kept = self.deliver_one(notice);
+            let mut ledger = self.ledger.borrow_mut();
             if is_end {
                 // It is followed again if its row appears.
-                self.ledger.borrow_mut().over_by_message(&event);
+                ledger.over_by_message(&event);
+            } else if kind == ClaimKind::State {
+                ledger.started_by_message(&event);
             }
+            drop(ledger);
             // The message is deleted once its end is kept.
             tokio::task::spawn_local(async move {
                 kept.wait().await;
@@ -514,6 +575,8 @@ fn too_long(event: &SavedEvent, machine: &str) -> String {
         .to_string()
 }
 
+#[cfg(test)]
+mod claims;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]

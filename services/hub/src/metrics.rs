@@ -7,7 +7,7 @@ use scheduled_events::files::replace_readable;
 use scheduled_events::metrics::exposition::{Family, FamilyKind, number};
 use scheduled_events::record::HookOutcome;
 use scheduled_events_common::log;
-use scheduled_events_core::Change;
+use scheduled_events_core::{Change, OpenFailures};
 
 /// Counters since the start. Labels are words of this program, never of an event.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub struct Gauges {
     pub machines: usize,
     /// Events that are not over.
     pub events: usize,
+    /// What has failed for a machine and is not resolved yet.
+    pub failures: OpenFailures,
     /// Commands that wait for their turn.
     pub waiting: usize,
     /// Records that are missing in the audit file.
@@ -84,15 +86,7 @@ const FROM_ZERO: [(&str, &[(&str, &str)]); 13] = [
 ];
 
 /// What can fail once, so that an alert needs the time of it: Prometheus sees no increase in a counter that is 1 when it is scraped first.
-const FAILURES: [&str; 7] = [
-    "prepare",
-    "recover",
-    "approval",
-    "set-aside",
-    "missing",
-    "record",
-    "state",
-];
+const FAILURES: [&str; 4] = ["set-aside", "missing", "record", "state"];
 
 /// How the names of all metrics start.
 const PREFIX: &str = "scheduled_events_hub_";
@@ -131,15 +125,6 @@ impl Metrics {
         let command = if is_recovery { "recover" } else { "prepare" };
         let labels = [("command", command), ("outcome", outcome.word())];
         self.add("commands_total", &labels, 1.0);
-        let has_failed = match outcome {
-            HookOutcome::Failed | HookOutcome::Abandoned | HookOutcome::TimedOut => true,
-            // Without a command, there is nothing to recover.
-            HookOutcome::NoCommand => !is_recovery,
-            _ => false,
-        };
-        if has_failed {
-            self.failed(command);
-        }
     }
 
     /// Notes that this failed now.
@@ -152,9 +137,6 @@ impl Metrics {
     pub fn approval(&self, is_approved: bool) {
         let result = if is_approved { "approved" } else { "failed" };
         self.add("approvals_total", &[("result", result)], 1.0);
-        if !is_approved {
-            self.failed("approval");
-        }
     }
 
     /// Counts a message that was read: `applied`, `left-out` or `set-aside`; or one that is
@@ -200,6 +182,7 @@ impl Metrics {
         let Gauges {
             machines,
             events,
+            failures,
             waiting,
             lost,
             save_failures,
@@ -230,6 +213,24 @@ impl Metrics {
                 FamilyKind::Gauge,
                 "Events that are not over.",
                 number(events),
+            ),
+            (
+                "preparation_failed",
+                FamilyKind::Gauge,
+                "Preparations of machines that failed, until they succeed or the event is over.",
+                number(failures.preparations),
+            ),
+            (
+                "recovery_failed",
+                FamilyKind::Gauge,
+                "Machines that could not be recovered, until they are.",
+                number(failures.recoveries),
+            ),
+            (
+                "approval_failed",
+                FamilyKind::Gauge,
+                "Approvals for a machine that failed, until they succeed or the event has started or is over.",
+                number(failures.approvals),
             ),
             (
                 "commands_waiting",
@@ -361,7 +362,7 @@ mod tests {
         // What failed has a time, and what did not has none.
         for of in FAILURES {
             let time = count(&format!("last_failure_timestamp_seconds{{of=\"{of}\"}}"));
-            let failed = ["prepare", "recover", "approval", "set-aside"].contains(&of);
+            let failed = of == "set-aside";
             assert_eq!(time.map(|time| time > 0), Some(failed), "{of}");
         }
         let gauges = Gauges {

@@ -256,6 +256,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
         let gauges = Gauges {
             machines: shared.machines.borrow().len(),
             events: dispatch.open_events().len(),
+            failures: shared.failures(),
             waiting: shared.pool.waiting() + shared.recoveries.waiting(),
             lost: shared.journal.lost(),
             save_failures: shared.store.failures(),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use scheduled_events::clock::Clock;
 use scheduled_events::record::Record;
-use scheduled_events_core::{Policy, UnixMillis};
+use scheduled_events_core::{OpenFailures, Policy, UnixMillis};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -52,6 +52,8 @@ pub struct Shared {
     pub stopping: Notify,
     /// The machines that are followed, by their [keys](key_of).
     pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
+    /// What has failed for a machine and is not resolved yet, by its key.
+    failures: RefCell<HashMap<String, OpenFailures>>,
 }
 
 impl Shared {
@@ -78,6 +80,7 @@ impl Shared {
             reconciled_at: Cell::default(),
             stopping: Notify::new(),
             machines: RefCell::default(),
+            failures: RefCell::default(),
             policy,
             store,
             journal,
@@ -113,5 +116,27 @@ impl Shared {
     /// Removes a machine that is no longer followed.
     pub fn forget(&self, resource_id: &str) {
         self.machines.borrow_mut().remove(&key_of(resource_id));
+        self.failures.borrow_mut().remove(&key_of(resource_id));
+    }
+
+    /// Sets what has failed for a machine and is not resolved yet.
+    pub fn set_failures(&self, resource_id: &str, failures: OpenFailures) {
+        let (key, mut all) = (key_of(resource_id), self.failures.borrow_mut());
+        if failures == OpenFailures::default() {
+            all.remove(&key);
+        } else {
+            all.insert(key, failures);
+        }
+    }
+
+    /// What has failed for all machines and is not resolved yet.
+    pub fn failures(&self) -> OpenFailures {
+        let mut sum = OpenFailures::default();
+        for failures in self.failures.borrow().values() {
+            sum.preparations += failures.preparations;
+            sum.recoveries += failures.recoveries;
+            sum.approvals += failures.approvals;
+        }
+        sum
     }
 }

@@ -640,21 +640,32 @@ impl Store {
     }
 }
 
-/// Makes the folder, for this user alone, or checks the one that exists: a link, or a folder of
-/// another user or that all may write, could be made another one.
+/// Makes the folder, for this user alone, or checks the one that exists.
 fn open_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    check_folder(folder, user.as_raw(), group.as_raw())
+}
+
+/// Checks a folder that exists, for a hub of this user and group: a link, or a folder of another user
+/// or that others may write, could be made another one.
+///
+/// # Errors
+/// What was found, and what to do.
+pub fn check_folder(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
-    let own = rustix::process::geteuid().as_raw();
+    // Kubernetes gives the folders of a volume to the group `fsGroup` of its pod, and sets this bit.
+    let is_volume = found.mode() & 0o2000 != 0 && found.gid() == group;
+    let others = if is_volume { 0o002 } else { 0o022 };
     let why = if found.is_symlink() {
         "it is a link, expected the folder itself"
-    } else if found.uid() != own && found.uid() != 0 {
+    } else if found.uid() != user && found.uid() != 0 {
         "it belongs to another user, expected a folder of the hub's user"
-    } else if found.mode() & 0o002 != 0 {
-        "all users may write there, expected a folder of the hub's user: chmod o-w"
+    } else if found.mode() & others != 0 {
+        "others may write there, expected a folder that only the hub's user may write: chmod go-w"
     } else {
         return Ok(());
     };

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::azure::identity::Identity;
 use crate::azure::queue::{Queue, QueueError, sibling};
 use crate::config::{Approve, Config, IdentityKind, Queue as QueueConfig};
 use crate::notice;
-use crate::store::{RegistersError, open_registers};
+use crate::store::{RegistersError, check_folder, open_registers};
 
 /// How long an engine may take to answer.
 const ENGINE_TIME: Duration = Duration::from_secs(10);
@@ -53,7 +54,7 @@ pub(super) async fn check(file: &Path, json: bool) -> Result<(), Failure> {
     report.add("policy", rules, "correct the file that `policy` names");
     let remedy = "let the user of the hub write there";
     report.add("audit", audit(&config.audit, &config.state), remedy);
-    report.add("state", writable(&config.state, true), remedy);
+    report.add("state", state(&config.state), remedy);
     if let Some(path) = &config.metrics {
         // The hub works without it.
         report.0.push(match replaceable(path) {
@@ -144,6 +145,22 @@ fn audit(path: &Path, state: &Path) -> Result<String, Box<dyn Error>> {
     } else {
         Err(format!("{shown}: the folder {missing} does not exist; create it").into())
     }
+}
+
+/// Whether the hub may use the folder, if it exists. Root checks for the hub's user, who is its owner.
+fn state(path: &Path) -> Result<String, Box<dyn Error>> {
+    if let Ok(found) = path.symlink_metadata()
+        && (found.is_dir() || found.is_symlink())
+    {
+        let user = rustix::process::geteuid();
+        let (user, group) = if user.is_root() {
+            (found.uid(), found.gid())
+        } else {
+            (user.as_raw(), rustix::process::getegid().as_raw())
+        };
+        check_folder(path, user, group).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    writable(path, true)
 }
 
 /// Whether this user may replace a file.

@@ -10,7 +10,7 @@ use scheduled_events_core::{Arrival, EventOrder, UnixSeconds};
 use tokio::time::Instant;
 
 use crate::message::Done;
-use crate::notice::{EventKey, Notice, Notices, ended, key_of, with_notification};
+use crate::notice::{EventKey, Notice, Notices, ended, key_of, read, with_notification};
 
 /// How many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
@@ -25,12 +25,15 @@ const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
 /// about to go down.
 pub(super) const ABSENT_HOURS: u32 = 6;
 
-/// For how long the answers of Resource Graph must lack an event until a message alone ends it, or
-/// narrows it.
+/// For how long the answers of Resource Graph must lack an event until what a message alone says
+/// counts: that it is over, in another state, or names fewer machines.
 const DOUBT_TIME: Duration = Duration::from_secs(60);
 
 /// How long Resource Graph may contradict a message until that does not count. Its rows may be late.
 const CONTRADICTED_TIME: Duration = Duration::from_secs(600);
+
+/// The state of an event that has started.
+const STARTED: &str = "started";
 
 /// The pauses between questions about a doubted event. They double up to the last one.
 const ASK_FIRST: Duration = Duration::from_secs(1);
@@ -57,8 +60,22 @@ pub(super) struct LedgerEntry {
     message: Option<Rc<str>>,
     absence: Absence,
     doubt: Option<Doubt>,
-    /// Whether a message says that it is over, and no row. Only a row opens it again.
-    is_over_by_message: bool,
+    by_message: ByMessage,
+    /// Whether the queue has had a message about it.
+    is_in_queue: bool,
+    /// Whether its row was asked for when a message announced it.
+    was_asked_for: bool,
+}
+
+/// What counts of an event although only a message may have said so.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum ByMessage {
+    #[default]
+    Nothing,
+    /// It has started. Rows that contradict it for long enough undo that.
+    Start,
+    /// It is over. Only a row opens it again.
+    End,
 }
 
 /// For how long the answers of Resource Graph have lacked an event.
@@ -68,15 +85,33 @@ struct Absence {
     last: Option<Instant>,
 }
 
-/// A message that ends an event, or names fewer machines, while no row agrees.
+/// What messages say about an event while no row agrees.
 pub(super) struct Doubt {
-    pub(super) notice: Notice,
-    /// Keeps the message of an end in the queue: a restart reads it again.
-    pub(super) done: Option<Done>,
+    /// At most one of each kind, in their order.
+    pub(super) claims: Vec<Claim>,
     since: Instant,
     next: Instant,
     pause: Duration,
     absence: Absence,
+}
+
+/// What a message says without a row that agrees.
+pub(super) struct Claim {
+    pub(super) kind: ClaimKind,
+    pub(super) notice: Notice,
+    /// Keeps the message of an end in the queue: a restart reads it again.
+    pub(super) done: Option<Done>,
+}
+
+/// In the order in which they happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ClaimKind {
+    /// The event names fewer machines.
+    Fewer,
+    /// It is in another state, such as Started. It is not approved meanwhile.
+    State,
+    /// It is over.
+    End,
 }
 
 /// What a notice means.
@@ -85,8 +120,18 @@ pub(super) struct Observed {
     /// The keys of the machines that the event has named before, but not in this notice. They must
     /// learn that, and when the event ends.
     pub(super) others: Vec<String>,
-    /// The message that said the same, which is deleted once the notice is kept.
-    pub(super) message: Option<Done>,
+    /// The messages that said the same, which are deleted once the notice is kept.
+    pub(super) messages: Vec<Done>,
+}
+
+impl Claim {
+    fn agrees_with(&self, row: &Notice) -> bool {
+        match self.kind {
+            ClaimKind::Fewer => !row.is_end && keys_of(row).is_subset(&keys_of(&self.notice)),
+            ClaimKind::State => row.state == STARTED || row.state == self.notice.state,
+            ClaimKind::End => row.is_end,
+        }
+    }
 }
 
 impl Absence {
@@ -112,6 +157,17 @@ impl LedgerEntry {
             ..Self::default()
         }
     }
+
+    fn is_known(&self) -> bool {
+        self.order != EventOrder::default() || self.message.is_some()
+    }
+
+    /// What the newest message or row says.
+    fn state(&self, event: &EventKey) -> Option<String> {
+        with_notification(self.message.as_ref()?, event, |known| {
+            known.state().word().to_string()
+        })
+    }
 }
 
 impl EventLedger {
@@ -121,11 +177,18 @@ impl EventLedger {
             .entry(event.clone())
             .or_default()
             .insert(machine.to_owned(), None);
+        let by_message = match saved.state(&event).as_deref() {
+            Some(STARTED) => ByMessage::Start,
+            _ => ByMessage::Nothing,
+        };
         // A crash may have come between the machines of an event: a notice that one of them missed
         // still counts as new.
         let entry = self.entries.entry(event).or_default();
         if entry.message.is_none() || entry.order.is_over() {
-            *entry = saved;
+            *entry = LedgerEntry {
+                by_message,
+                ..saved
+            };
         }
     }
 
@@ -150,23 +213,38 @@ impl EventLedger {
         })?;
         if notice.is_row {
             entry.absence = Absence::default();
-            if std::mem::take(&mut entry.is_over_by_message) && !entry.order.is_over() {
+            if entry.by_message == ByMessage::End && !entry.order.is_over() {
                 self.ended.retain(|ended| *ended != event);
             }
+            if entry.by_message == ByMessage::End || notice.state == STARTED {
+                entry.by_message = ByMessage::Nothing;
+            }
         }
-        let agrees = notice.is_row
-            && entry.doubt.as_ref().is_some_and(|doubt| {
-                !doubt.notice.is_end && keys_of(notice).is_subset(&keys_of(&doubt.notice))
-            });
+        let is_contradicted = notice.is_row && arrival == Arrival::Late && !was_over;
+        let contradicted = entry
+            .message
+            .clone()
+            .filter(|_| is_contradicted && entry.by_message == ByMessage::Start);
         if arrival != Arrival::Late {
             entry.message = (!entry.order.is_over()).then(|| notice.message.clone());
         }
         let is_over = entry.order.is_over();
-        let message = if is_over || agrees {
-            self.settle(&event).and_then(|doubt| doubt.done)
-        } else {
-            None
-        };
+        let mut messages = Vec::new();
+        if is_over {
+            let claims = self
+                .settle(&event)
+                .into_iter()
+                .flat_map(|doubt| doubt.claims);
+            messages.extend(claims.filter_map(|claim| claim.done));
+        } else if notice.is_row {
+            self.drop_claims(&event, |claim| claim.agrees_with(notice));
+        }
+        if let Some(message) = contradicted
+            && !self.is_approval_stopped(&event)
+            && let Some(claim) = notice_of(&message, &event)
+        {
+            self.doubt(&event, ClaimKind::State, &claim, None, now);
+        }
         if is_over && !was_over {
             self.remember_end(event.clone());
         }
@@ -181,7 +259,7 @@ impl EventLedger {
         Some(Observed {
             arrival,
             others,
-            message,
+            messages,
         })
     }
 
@@ -198,46 +276,131 @@ impl EventLedger {
             Some(Some(Observed {
                 arrival: Arrival::Late,
                 others: Vec::new(),
-                message: None,
+                messages: Vec::new(),
             }))
         };
         let entry = self.entries.entry(event.clone()).or_default();
-        if entry.is_over_by_message {
+        entry.is_in_queue = true;
+        if entry.by_message == ByMessage::End {
             return late();
         }
-        if !notice.is_end || entry.order.is_over() {
+        if entry.order.is_over() {
             return None;
         }
-        if entry.order == EventOrder::default() && entry.message.is_none() {
+        if !notice.is_end {
+            let is_news = notice.state == "scheduled"
+                || match entry.state(event) {
+                    Some(known) => known == STARTED || known == notice.state,
+                    None => notice.state == "advisory",
+                };
+            if is_news {
+                return None;
+            }
+            // It does not stay in the queue: messages about events that do not exist would take the
+            // places of others.
+            self.doubt(event, ClaimKind::State, notice, None, now);
+            return Some(None);
+        }
+        let is_known = entry.is_known();
+        if !is_known && entry.doubt.is_none() {
             // There is nothing to end. Other messages about it are late; a row is not.
-            entry.is_over_by_message = true;
+            entry.by_message = ByMessage::End;
             self.remember_end(event.clone());
             return late();
         }
-        self.doubt(event, notice, Some(done.clone()), now);
+        let done = is_known.then(|| done.clone());
+        self.doubt(event, ClaimKind::End, notice, done, now);
         Some(None)
     }
 
-    fn doubt(&mut self, event: &EventKey, notice: &Notice, done: Option<Done>, now: Instant) {
+    fn doubt(
+        &mut self,
+        event: &EventKey,
+        kind: ClaimKind,
+        notice: &Notice,
+        done: Option<Done>,
+        now: Instant,
+    ) {
         let entry = self.entries.entry(event.clone()).or_default();
-        // The last message of its kind, and no more time for being repeated. An end says more than a
-        // message with fewer machines.
-        if let Some(doubt) = &mut entry.doubt {
-            if notice.is_end || !doubt.notice.is_end {
-                doubt.notice = notice.clone();
-                doubt.done = done.or(doubt.done.take());
-            }
-            return;
-        }
-        entry.doubt = Some(Doubt {
-            notice: notice.clone(),
-            done,
+        let doubt = entry.doubt.get_or_insert_with(|| Doubt {
+            claims: Vec::new(),
             since: now,
             next: now,
             pause: ASK_FIRST,
             absence: Absence::default(),
         });
+        // The last message of its kind, and no more time for being repeated. An end says more than a
+        // message with fewer machines.
+        let is_replaced = |claim: &mut Claim| {
+            claim.kind == kind || (claim.kind, kind) == (ClaimKind::Fewer, ClaimKind::End)
+        };
+        let replaced = doubt.claims.extract_if(.., is_replaced).last();
+        doubt.claims.push(Claim {
+            kind,
+            notice: notice.clone(),
+            done: done.or_else(|| replaced?.done),
+        });
+        doubt.claims.sort_by_key(|claim| claim.kind);
         self.doubted.insert(event.clone());
+    }
+
+    /// Whether a message says that an event has started, or is in another state that no row confirms:
+    /// it is not approved.
+    pub(super) fn is_approval_stopped(&self, event: &EventKey) -> bool {
+        let doubt = self
+            .entries
+            .get(event)
+            .and_then(|entry| entry.doubt.as_ref());
+        doubt.is_some_and(|doubt| {
+            doubt
+                .claims
+                .iter()
+                .any(|claim| claim.kind == ClaimKind::State)
+        })
+    }
+
+    /// Whether a message that announces an event waits for its row first: another one says that it has
+    /// started already.
+    pub(super) fn waits_for_row(&self, notice: &Notice) -> bool {
+        let event = notice.event_key();
+        let entry = self.entries.get(&event);
+        let is_first = entry.is_some_and(|entry| !entry.is_known() && !entry.was_asked_for);
+        is_first && !notice.is_end && self.is_approval_stopped(&event)
+    }
+
+    /// Its row was asked for.
+    pub(super) fn asked_for(&mut self, event: &EventKey) {
+        if let Some(entry) = self.entries.get_mut(event) {
+            entry.was_asked_for = true;
+        }
+    }
+
+    /// Whether the queue has had a message about the event.
+    pub(super) fn is_in_queue(&self, event: &EventKey) -> bool {
+        self.entries
+            .get(event)
+            .is_some_and(|entry| entry.is_in_queue)
+    }
+
+    /// What a message says of the start of an event, of whose end there is a row now.
+    pub(super) fn take_start(&mut self, event: &EventKey) -> Option<Notice> {
+        let is_start =
+            |claim: &Claim| claim.kind == ClaimKind::State && claim.notice.state == STARTED;
+        let start = self.drop_claims(event, is_start);
+        start.into_iter().next().map(|claim| claim.notice)
+    }
+
+    /// Drops what messages say about an event, and the doubt with the last of it.
+    fn drop_claims(&mut self, event: &EventKey, which: impl Fn(&Claim) -> bool) -> Vec<Claim> {
+        let entry = self.entries.get_mut(event);
+        let Some(doubt) = entry.and_then(|entry| entry.doubt.as_mut()) else {
+            return Vec::new();
+        };
+        let dropped = doubt.claims.extract_if(.., |claim| which(claim)).collect();
+        if doubt.claims.is_empty() {
+            self.settle(event);
+        }
+        dropped
     }
 
     /// The doubt about an event is over.
@@ -286,7 +449,8 @@ impl EventLedger {
                     // What it no longer names has left for as long as the doubt lasted.
                     let long_ago = now.checked_sub(LEAVE).unwrap_or(now);
                     let named = self.named.entry(event.clone()).or_default();
-                    let keys = keys_of(&doubt.notice);
+                    let last = doubt.claims.last();
+                    let keys = last.map_or_else(HashSet::new, |claim| keys_of(&claim.notice));
                     for (_, since) in named.iter_mut().filter(|(key, _)| !keys.contains(*key)) {
                         since.get_or_insert(long_ago);
                     }
@@ -347,7 +511,7 @@ impl EventLedger {
             .iter()
             .any(|(key, since)| since.is_none() && !own.contains(key));
         if narrows {
-            self.doubt(event, notice, None, now);
+            self.doubt(event, ClaimKind::Fewer, notice, None, now);
         }
     }
 
@@ -393,7 +557,8 @@ impl EventLedger {
 
     /// The events that are not over.
     pub(super) fn open(&self) -> Vec<EventKey> {
-        let is_open = |entry: &LedgerEntry| !entry.order.is_over() && !entry.is_over_by_message;
+        let is_open =
+            |entry: &LedgerEntry| !entry.order.is_over() && entry.by_message != ByMessage::End;
         self.entries
             .iter()
             .filter(|(_, entry)| is_open(entry))
@@ -412,9 +577,28 @@ impl EventLedger {
     pub(super) fn over_by_message(&mut self, event: &EventKey) {
         self.forget(event);
         let entry = self.entries.entry(event.clone()).or_default();
-        entry.is_over_by_message = true;
+        entry.by_message = ByMessage::End;
         self.remember_end(event.clone());
     }
+
+    /// An event whose start only a message has reported.
+    pub(super) fn started_by_message(&mut self, event: &EventKey) {
+        if let Some(entry) = self.entries.get_mut(event) {
+            entry.by_message = ByMessage::Start;
+        }
+    }
+
+    /// Whether only a message may have reported the start of the event.
+    pub(super) fn is_started_by_message(&self, event: &EventKey) -> bool {
+        let entry = self.entries.get(event);
+        entry.is_some_and(|entry| entry.by_message == ByMessage::Start && !entry.order.is_over())
+    }
+}
+
+/// A message's content about an event, as a message of the queue has it.
+fn notice_of(message: &str, event: &EventKey) -> Option<Notice> {
+    let notices = read(message.as_bytes()).ok()?.notices.into_iter();
+    notices.filter(|notice| notice.event_key() == *event).last()
 }
 
 /// The keys of the machines that a notice names.

@@ -28,12 +28,12 @@ impl Machine {
             }
             self.on_message(message).await?;
         }
-        // Another machine may have a watcher of its own since the gate's yes.
+        // Another machine may have a watcher of its own since the gate's yes, or a message may say that the event has started.
         let holds = |id: &String| {
             let key = event_key(id);
             self.events.get(&key).is_none_or(|known| {
                 let event = EventKey::new(&known.resource_id, &key);
-                self.shared.gates.holds(&event)
+                self.shared.gates.holds(&event) && !self.shared.approvals.is_stopped(&event)
             })
         };
         is_outdated |= self.has_watcher || !posted.iter().all(holds);

@@ -239,6 +239,8 @@ impl Machine {
         }
         loop {
             let until = self.act().await?;
+            self.shared
+                .set_failures(&self.facts.resource_id, self.session.open_failures());
             let mut is_kept = self.save().await?;
             if is_kept {
                 self.pending.clear();
@@ -380,9 +382,17 @@ impl Machine {
                 let resource_id = known
                     .map(|known| known.resource_id.as_str())
                     .unwrap_or_default();
-                if phase == GatePhase::Approve
-                    && (self.has_watcher || self.may_have_changed(&event))
-                {
+                let key = EventKey::new(resource_id, &event_key(&event.event_id));
+                let approvals = &self.shared.approvals;
+                let is_closed = match phase {
+                    GatePhase::Prepare => approvals.was_just_stopped(&key),
+                    GatePhase::Approve => {
+                        self.has_watcher
+                            || self.may_have_changed(&event)
+                            || approvals.is_stopped(&key)
+                    }
+                };
+                if is_closed {
                     let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
                 } else {
                     self.commands

@@ -256,13 +256,22 @@ fn a_state_folder_is_this_users_alone() {
         .mode();
     assert_eq!(mode & 0o777, 0o700);
     symlink(path("new/state"), path("link")).expect("a link");
+    let refusal = |name: &str| open_folder(&path(name)).map_err(|error| error.to_string());
+    let error = refusal("link").expect_err("a refusal");
+    assert!(error.starts_with("it is a link"), "{error}");
     std::fs::create_dir(path("open")).expect("a folder");
-    std::fs::set_permissions(path("open"), std::fs::Permissions::from_mode(0o777)).expect("set");
-    for (name, why) in [
-        ("link", "it is a link"),
-        ("open", "all users may write there"),
+    // The last two are the pod's group in a volume of Kubernetes, and a volume that all may write.
+    for (mode, is_accepted) in [
+        (0o755, true),
+        (0o775, false),
+        (0o757, false),
+        (0o777, false),
+        (0o2770, true),
+        (0o2777, false),
     ] {
-        let error = open_folder(&path(name)).expect_err("a refusal").to_string();
-        assert!(error.starts_with(why), "{error}");
+        std::fs::set_permissions(path("open"), std::fs::Permissions::from_mode(mode)).expect("set");
+        let refused = refusal("open").err();
+        assert_eq!(refused.is_none(), is_accepted, "{mode:o}: {refused:?}");
+        assert!(refused.is_none_or(|why| why.starts_with("others may write there")));
     }
 }

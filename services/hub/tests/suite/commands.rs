@@ -9,7 +9,7 @@ use scheduled_events_test_support::process::Process;
 use scheduled_events_test_support::wait;
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 /// A preparation hangs, and only one command may run.
 #[test]
@@ -218,4 +218,25 @@ fn more_files_may_be_open_than_most_systems_allow_at_first() {
             .find_map(|line| line.strip_prefix("Max open files"))?;
         (files.split_whitespace().next() == Some(&expected)).then_some(())
     });
+}
+
+/// The failure is shown for as long as somebody has to look, and not for some minutes only.
+#[test]
+fn what_has_failed_is_a_metric_until_it_is_resolved() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    hub.prepare_with("exit 78\n");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let await_metric = |hub: &Hub, value: u32| {
+        wait::until("the metric", || {
+            let line = format!("scheduled_events_hub_preparation_failed {value}\n");
+            hub.read("hub.prom").contains(&line).then_some(())
+        });
+    };
+    hub.start();
+    await_metric(&hub, 0);
+    control.with(|world| world.rows = vec![row(&machine, &id, "Scheduled", &["db"])]);
+    await_metric(&hub, 1);
+    control.with(|world| world.rows = vec![row(&machine, &id, "Canceled", &["db"])]);
+    await_metric(&hub, 0);
 }

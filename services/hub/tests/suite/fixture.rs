@@ -247,13 +247,22 @@ impl Hub {
     }
 
     pub(crate) fn start(&mut self) {
+        self.start_with(&[]);
+    }
+
+    /// Starts it with these variables in its environment, too.
+    pub(crate) fn start_with(&mut self, variables: &[(&str, &str)]) {
         let log = File::options()
             .create(true)
             .append(true)
             .open(self.path("log"))
             .expect("a log");
         self.process = Some(Process::start(
-            self.command().arg("run").stdout(Stdio::null()).stderr(log),
+            self.command()
+                .arg("run")
+                .envs(variables.iter().copied())
+                .stdout(Stdio::null())
+                .stderr(log),
         ));
     }
 

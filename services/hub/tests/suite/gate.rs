@@ -54,12 +54,31 @@ fn register(file: &Path, key: &str) -> Option<String> {
         .map(|register| register.value)
 }
 
+/// The number of registers below a prefix.
+fn registers(file: &Path, prefix: &str) -> usize {
+    let list = block_on(async {
+        let engine = engine::open(&Config::load(file).expect("valid"))
+            .await
+            .expect("an engine");
+        engine.list(prefix).await
+    });
+    let list = list.unwrap_or_else(|failure| panic!("{}", failure.message));
+    list.expect("an answer").len()
+}
+
 /// Waits until `front_1` has given back its place and is no longer a member of the fleet.
 fn await_leave(file: &Path) {
     wait::until("the end of its membership", || {
         thread::sleep(Duration::from_millis(200));
         register(file, "machines/front_1").is_none().then_some(())
     });
+}
+
+/// Waits until nothing is left of the events that are over, where no other machine took part in them.
+fn await_no_events(file: &Path) {
+    for prefix in ["events/", "marks/"] {
+        wait::until(prefix, || (registers(file, prefix) == 0).then_some(()));
+    }
 }
 
 #[test]
@@ -424,6 +443,9 @@ fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
         }
         hub.start();
         await_leave(&file);
+        if !is_moved_after {
+            await_no_events(&file);
+        }
     }
 }
 

@@ -8,11 +8,13 @@ mod emulator;
 mod fixture;
 mod gate;
 mod hostile;
+mod odd_messages;
 mod operator;
 mod record;
 mod restart;
 mod rows;
 mod scale;
+mod secrets;
 mod stand_by;
 mod story;
 

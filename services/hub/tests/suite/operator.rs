@@ -593,6 +593,21 @@ fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
         let (code, text) = check("", &config);
         assert!(code == expected && text.contains(&line), "{text}");
     }
+    let (code, text) = check("", &own.replace(&path("audit"), &path("state/audit")));
+    let (code_of_run, _, why) = run(configured.command().arg("run"));
+    assert_eq!((code, code_of_run), (2, 2), "{text}{why}");
+    assert!(why.contains("`audit` is inside `state`"), "{why}");
+    fs::create_dir(configured.path("state")).expect("a folder");
+    fs::set_permissions(configured.path("state"), fs::Permissions::from_mode(0o775)).expect("set");
+    let (code, text) = check("", &own);
+    let (_, _, why) = run(configured.command().arg("run"));
+    for text in [&text, &why] {
+        assert!(
+            code == 1 && text.contains("others may write there"),
+            "{text}"
+        );
+    }
+    fs::remove_dir(configured.path("state")).expect("removed");
     poison.delete();
     let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
     let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);

@@ -85,6 +85,46 @@ fn a_message_about_an_end_hides_no_event_of_resource_graph() {
     hub.await_record("the approval", is_approved);
 }
 
+/// Sent before the event's row, or while a machine prepares. `a_message_about_a_start_…` in
+/// `dispatch/claims.rs` has what follows after ten minutes.
+#[test]
+fn a_message_about_a_start_forbids_no_preparation() {
+    for is_first in [true, false] {
+        let (control, queue) = (Control::start(), TestQueue::start());
+        let mut hub = Hub::new(&control.url(), Some(&queue), "reconcile = \"1s\"");
+        hub.prepare_with("until test -e $(dirname $0)/go; do sleep 0.05; done\n");
+        let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+        let announce =
+            || control.with(|world| world.rows = vec![row(&machine, &id, "Scheduled", &["db"])]);
+        hub.start();
+        control.await_query();
+        if !is_first {
+            announce();
+            hub.await_record("its command", |record| record["outcome"] == "begun");
+        }
+        queue.send(&message(&machine, &id, "Started", &["db"]));
+        wait::until("the end of the message", || {
+            (queue.length() == 0).then_some(())
+        });
+        announce();
+        await_queries(&control, 8);
+        fs::write(hub.path("go"), "").expect("written");
+        hub.await_record("the end of its command", |record| {
+            record["record"] == "prepare" && record["outcome"] == "ready"
+        });
+        wait::until("why it is not approved", || {
+            hub.read("log")
+                .contains("is not Scheduled any more, and no row of Resource Graph does")
+                .then_some(())
+        });
+        assert_eq!(control.approvals_of(&id), 0, "its row may be late");
+        let has_started = |record: &Value| record["change"].to_string().contains("started");
+        assert!(!hub.records().iter().any(has_started));
+        control.with(|world| world.rows = vec![row(&machine, &id, "Started", &["db"])]);
+        hub.await_record("its start", |record| record["change"] == "started");
+    }
+}
+
 #[test]
 fn a_message_that_names_fewer_machines_approves_nothing_that_the_others_prepare_for() {
     let (control, queue) = (Control::start(), TestQueue::start());

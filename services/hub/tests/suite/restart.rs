@@ -77,7 +77,7 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     )
     .expect("written");
     hub.start();
-    queue.send(&message(&machine, &id, "Started", &["db"]));
+    control.change(&queue, &machine, &id, "Started", &["db"]);
     hub.await_record("the start", |record| {
         record["change"]
             .as_str()
@@ -112,7 +112,7 @@ fn a_register_that_is_damaged_does_not_end_the_hub() {
         "{problem}"
     );
     hub.start();
-    queue.send(&message(&machine, &id, "Started", &["db"]));
+    control.change(&queue, &machine, &id, "Started", &["db"]);
     hub.await_record("the start", |record| {
         record["change"] == "started-without-notice"
     });
@@ -204,7 +204,7 @@ fn a_machine_that_has_an_agent_by_now_is_left_to_it() {
         "[hooks]",
         "agents = { machines = [\"db\"] }\n[hooks]",
     );
-    queue.send(&message(&machine, &id, "Started", &["db"]));
+    control.change(&queue, &machine, &id, "Started", &["db"]);
     hub.await_record("the start", |record| record["change"] == "started");
     assert_eq!(control.with(|world| world.approvals.len()), 0);
 }

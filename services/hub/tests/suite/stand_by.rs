@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_common::program::block_on;
@@ -209,7 +210,7 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         if number > 1 {
             send(&pair, number - 1, "Completed");
         }
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(number) * 90));
+        std::thread::sleep(Duration::from_millis(u64::from(number) * 90));
         let (other, before) = (1 - works, times(&pair, 1 - works, "this hub works"));
         pair.hubs[works].kill();
         wait::until("the take-over", || {
@@ -300,7 +301,7 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     };
     pair.hubs[0].await_record("the first machine", prepare(&id, "ready", "/0"));
     pair.hubs[0].await_record("the command", prepare(&slow, "begun", "/slow"));
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     pair.hubs[1].start();
     wait::until("the second hub", || {
         pair.hubs[1]
@@ -371,7 +372,7 @@ fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped
             .contains("standing by")
             .then_some(())
     });
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(5));
     assert!(
         !pair.hubs[1].read("log").contains("this hub works"),
         "{}",
@@ -456,13 +457,41 @@ fn a_hub_that_loses_its_store_deletes_no_message_that_the_other_hub_needs() {
     pair.hubs[1].await_record("the approval", is("approval", ""));
 }
 
-/// The hub that works receives a message, and ends since its store does not answer.
+/// Creates a container of Azurite's account.
+fn create_container(url: &str) {
+    // As `emulator_sas`, for blobs.
+    const SAS: &str = "sv=2021-08-06&ss=b&srt=sco&sp=rwdlacup&se=2099-01-01T00:00:00Z&spr=https,http&\
+                       sig=xWTEkoUMKrThHHc0Pc0O2Ao4PZT2oZz3AA4ocZo7pW4%3D";
+    let created = block_on(async {
+        let client = scheduled_events_common::http::client(Duration::from_secs(60));
+        let request = client
+            .expect("a client")
+            .put(format!("{url}?restype=container&{SAS}"));
+        let request = request
+            .header("x-ms-version", "2021-08-06")
+            .header("Content-Length", "0");
+        request.send().await.expect("an answer").status()
+    });
+    let status = created.unwrap_or_else(|failure| panic!("{}", failure.message));
+    assert!(status.is_success(), "{status}");
+}
+
+/// The hub that works receives a message, and ends since its store is a black hole: it accepts
+/// connections, and answers nothing.
 #[test]
 fn a_message_that_a_hub_cannot_keep_is_handled_soon_after_its_store_is_back() {
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     let mut pair = Pair::new();
-    let path = |name: &str| pair.shared.path().join(name);
-    let (registers, away) = (path("registers"), path("away"));
+    let (store, port) = azurite(
+        "blob",
+        |_| {},
+        |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(),
+    );
+    let url = format!("http://127.0.0.1:{port}/devstoreaccount1/hub");
+    create_container(&url);
+    let blob = format!("engine = \"blob\"\nblob = {{ url = \"{url}\", emulator = true }}\n");
+    fs::write(pair.shared.path().join("fleet.toml"), blob).expect("written");
+    let black_hole = Pid::from_child(&store.0);
     pair.let_end("prepare");
     pair.hubs[0].start();
     wait::until("the hub", || {
@@ -472,19 +501,18 @@ fn a_message_that_a_hub_cannot_keep_is_handled_soon_after_its_store_is_back() {
             .then_some(())
     });
     pair.control.await_query();
-    fs::rename(&registers, &away).expect("renamed");
-    fs::write(&registers, "").expect("written");
-    pair.queue
-        .send(&message(&machine, &id, "Scheduled", &["db"]));
+    kill_process(black_hole, Signal::STOP).expect("it runs");
+    // The store may get the state of the machine once it is back: then the event needs its row.
+    pair.control
+        .change(&pair.queue, &machine, &id, "Scheduled", &["db"]);
     let process = &mut pair.hubs[0].process.as_mut().expect("it runs").0;
     assert!(!wait::ended(process).success());
-    fs::remove_file(&registers).expect("removed");
-    fs::rename(&away, &registers).expect("renamed");
+    kill_process(black_hole, Signal::CONT).expect("it runs");
     let begin = std::time::Instant::now();
     pair.hubs[1].start();
     pair.hubs[1].await_record("the approval", is("approval", ""));
     assert!(
-        begin.elapsed() < std::time::Duration::from_secs(30),
+        begin.elapsed() < Duration::from_secs(30),
         "{:?}",
         begin.elapsed()
     );
@@ -532,6 +560,6 @@ fn a_store_that_cannot_be_written_is_named_and_so_are_different_times() {
             .contains("`take_over_after` is 3s, and that of the hub that works is 25s")
             .then_some(())
     });
-    std::thread::sleep(std::time::Duration::from_secs(12));
+    std::thread::sleep(Duration::from_secs(12));
     assert_eq!(times(&pair.hubs[1]), 0, "{}", pair.hubs[1].read("log"));
 }
