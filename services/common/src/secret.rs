@@ -159,8 +159,7 @@ const WORD_MAX: usize = 48;
 /// ```
 pub fn without_echo(text: &str, secrets: &[&str]) -> String {
     let mut shown = without_secrets(text);
-    let long = secrets.iter().filter(|secret| secret.len() >= 8);
-    let mut forms: Vec<_> = long.flat_map(|secret| forms(secret)).collect();
+    let mut forms: Vec<_> = secrets.iter().flat_map(|secret| forms(secret)).collect();
     // The longest first: one may be a part of another.
     forms.sort_by_key(|form| Reverse(form.len()));
     for form in forms {
@@ -179,33 +178,104 @@ pub fn without_echo(text: &str, secrets: &[&str]) -> String {
     pieces.collect()
 }
 
-/// A secret as a server may repeat it, in lower case.
+/// The shortest form of a secret that is hidden, in bytes: a shorter one is a part of other words.
+const FORM_MIN: usize = 8;
+
+/// A secret as a server may repeat it, besides what [`hide`] knows: alone, or as a part of a text
+/// that is encoded as a whole, such as `USER:PASSWORD`.
 fn forms(secret: &str) -> impl Iterator<Item = String> {
-    let url = reqwest::Url::parse_with_params("http://x/", [("s", secret)]);
-    let url = url.map_or_else(
-        |_| String::new(),
-        |url| url.query().unwrap_or("s=")[2..].into(),
-    );
-    let forms = [
+    let mut forms = vec![
         secret.to_owned(),
-        url,
         BASE64_STANDARD.encode(secret),
         BASE64_URL_SAFE_NO_PAD.encode(secret),
         hexadecimal(secret.as_bytes()),
     ];
-    let lower = forms.into_iter().map(|form| form.to_ascii_lowercase());
-    lower.filter(|form| !form.is_empty())
+    for before in 0..3 {
+        let whole = [&[0; 3][..before], secret.as_bytes()].concat();
+        // Six bits are one character. Those at both ends depend on what is beside the secret, too.
+        let (start, end) = ((before * 8).div_ceil(6), whole.len() * 8 / 6);
+        for encoded in [
+            BASE64_STANDARD.encode(&whole),
+            BASE64_URL_SAFE_NO_PAD.encode(&whole),
+        ] {
+            forms.extend(encoded.get(start..end).map(str::to_owned));
+        }
+    }
+    forms.into_iter().filter(|form| form.len() >= FORM_MIN)
 }
 
-/// The text without what is this form of a secret, in upper or lower case.
+/// The text without what is this form of a secret, in upper or lower case, and with any of its
+/// characters escaped as in addresses or in JSON.
 fn hide(text: &str, form: &str) -> String {
+    let mut escaped = form.as_bytes();
+    let form: Vec<_> = std::iter::from_fn(|| {
+        let (byte, rest) = unescape_percent(escaped)?;
+        escaped = rest;
+        Some(byte)
+    })
+    .collect();
     let (mut shown, mut end) = (String::new(), 0);
-    for (at, found) in text.to_ascii_lowercase().match_indices(form) {
-        shown += &text[end..at];
-        shown += HIDDEN;
-        end = at + found.len();
+    for (at, _) in text.char_indices() {
+        if at < end {
+            continue;
+        }
+        if let Some(rest) = after(&text.as_bytes()[at..], &form)
+            && text.is_char_boundary(text.len() - rest.len())
+        {
+            shown += &text[end..at];
+            shown += HIDDEN;
+            end = text.len() - rest.len();
+        }
     }
     shown + &text[end..]
+}
+
+/// The text after these bytes, if it begins with them.
+fn after<'a>(mut text: &'a [u8], bytes: &[u8]) -> Option<&'a [u8]> {
+    for byte in bytes {
+        let (found, rest) = unescape(text)?;
+        let is_space = text.starts_with(b"+") && *byte == b' ';
+        if !found.eq_ignore_ascii_case(byte) && !is_space {
+            return None;
+        }
+        text = rest;
+    }
+    Some(text)
+}
+
+/// The first byte of a text, which may be escaped, and the rest.
+fn unescape(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'\\', b'u', b'0', b'0', high, low, rest @ ..] => Some((byte_of(*high, *low)?, rest)),
+        [b'\\', escaped @ (b'"' | b'/' | b'\\'), rest @ ..] => Some((*escaped, rest)),
+        _ => unescape_percent(text),
+    }
+}
+
+/// The first byte of a text and the rest. A `%` is `%25` in an address, and `%2525` if that is
+/// encoded again, and so on.
+fn unescape_percent(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (first, rest) = text.split_first()?;
+    if *first != b'%' {
+        return Some((*first, rest));
+    }
+    let mut rest = rest;
+    while let Some(next) = rest.strip_prefix(b"25") {
+        rest = next;
+    }
+    Some(match rest {
+        [high, low, after @ ..] => match byte_of(*high, *low) {
+            Some(byte) => (byte, after),
+            None => (b'%', rest),
+        },
+        _ => (b'%', rest),
+    })
+}
+
+/// The byte of two hexadecimal digits.
+fn byte_of(high: u8, low: u8) -> Option<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
 #[cfg(test)]
@@ -214,12 +284,20 @@ mod tests {
 
     #[test]
     fn a_server_that_repeats_what_was_sent_does_not_get_it_into_the_log() {
-        let secret = "s3cret+/=token";
+        let secret = "s3cret +/=%token";
+        let every_byte = secret.bytes().map(|byte| format!("%{byte:02X}"));
         let forms = [
             secret.to_owned(),
             secret.to_uppercase(),
-            "s3cret%2B%2F%3Dtoken".to_owned(),
+            "s3cret%20%2B%2F%3D%25token".to_owned(),
+            "s3cret+%2b/=%25token".to_owned(),
+            "s3cret%2520%252B%252F%253D%2525token".to_owned(),
+            "s3cret%252520%25252b%25252F%25253D%252525token".to_owned(),
+            r"s3cret \u002b\/=%token".to_owned(),
+            every_byte.collect(),
             BASE64_STANDARD.encode(secret),
+            BASE64_STANDARD.encode(secret).replace('=', "%3D"),
+            BASE64_URL_SAFE_NO_PAD.encode(secret),
             hexadecimal(secret.as_bytes()),
         ];
         for form in forms {
@@ -236,6 +314,27 @@ mod tests {
         );
         let plain = "'c7061bac-afdc-4513-b24b-aa5f13a16123' over scope '/subscriptions/x/resourceGroups/web'";
         assert_eq!(without_echo(plain, &[secret]), plain);
+    }
+
+    /// Encoded together with other text, a secret has other characters than alone.
+    #[test]
+    fn a_secret_that_is_a_part_of_an_encoded_text_is_hidden() {
+        let secret = "p4ssw0rd-1";
+        for (before, after) in [("k:", ""), ("ab:", "!"), ("abc:", ">>"), ("\u{ff}k:", "")] {
+            let whole = format!("{before}{secret}{after}");
+            for encoded in [
+                BASE64_STANDARD.encode(&whole),
+                BASE64_URL_SAFE_NO_PAD.encode(&whole),
+            ] {
+                let shown = without_echo(&format!("found {encoded}"), &[secret]);
+                let left: Vec<_> = shown["found ".len()..].split(HIDDEN).collect();
+                let rest = left.concat().len();
+                assert!(
+                    left.len() == 2 && rest + 12 <= encoded.len(),
+                    "{encoded}: {shown}"
+                );
+            }
+        }
     }
 
     /// What is longer than a word is hidden after all secrets: the rest of one would stay.

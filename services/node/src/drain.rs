@@ -24,6 +24,7 @@ use crate::record::{Cordon, cordon_of, take_out};
 use crate::reporter::Reporter;
 use crate::{boot_id, print};
 use scheduled_events_common::failure::Failure;
+use scheduled_events_common::http;
 
 /// How often a watch starts again, so that a silent server is noticed.
 const WATCH_SECONDS: u32 = 30;
@@ -245,7 +246,7 @@ impl Drain {
         let rules = PodRules::new(&self.options, self.event.as_ref().map(HookEvent::type_word));
         let mut pods = PodSet::default();
         let mut answers = FuturesUnordered::new();
-        let mut shown = Shown::default();
+        let (mut shown, mut printed) = (Shown::default(), String::new());
         loop {
             let wait = match self.plan.next(self.begin.elapsed()) {
                 PlanStep::Remove(removal) => {
@@ -267,7 +268,14 @@ impl Drain {
                 change = next_change(&mut changes) => {
                     match change {
                         Ok(event) => pods.apply(event, rules),
-                        Err(error) => print(&format!("cannot follow the pods: {}", scheduled_events_common::http::reason(&error).escape_debug())),
+                        Err(error) => {
+                            // It is tried again, and said once.
+                            let failure = http::reason(&error);
+                            if failure != printed {
+                                print(&format!("cannot follow the pods: {}", failure.escape_debug()));
+                                printed = failure;
+                            }
+                        }
                     }
                     if pods.complete {
                         self.plan.set_pods(pods.pods.values().cloned());

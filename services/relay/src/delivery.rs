@@ -287,9 +287,7 @@ impl Delivery {
             if let Some(last) = self.last_sent {
                 sleep((last + self.target.pause()).saturating_duration_since(Instant::now())).await;
             }
-            let classify = |status, body: &str, redact: &dyn Fn(&str) -> String| {
-                self.target.classify(status, body, redact)
-            };
+            let classify = |status, body: &str| self.target.classify(status, body);
             let outcome = self.transport.send(request, classify).await;
             self.last_sent = Some(Instant::now());
             if outcome != Outcome::Accepted {

@@ -2,13 +2,12 @@
 //!
 //! Certificates are always verified; there is no redirect, and no proxy but a configured one;
 //! bodies are bounded. A secret is sent over TLS, or to this machine itself. Logs show only the
-//! server of an address, since the addresses of Slack and Teams are secrets.
+//! server of an address, since the addresses of Slack and Teams are secrets, and nothing of an
+//! answer but its status: an answer may repeat a secret in any encoding.
 
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Certificate, Client, NoProxy, Proxy, StatusCode, Url};
 use serde::Deserialize;
@@ -17,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::config::RelayConfig;
 use crate::error::SettingError;
-use scheduled_events_common::address::{self, HIDDEN, without_secrets};
+use scheduled_events_common::address;
 use scheduled_events_common::http::{self, HttpError};
 use scheduled_events_common::secret::{Secret, SecretFile, without_echo};
 
@@ -27,11 +26,23 @@ const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// The longest body of an answer that is read, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// How much of an answer is logged, in characters.
+/// How much of the metadata service's answer is logged, in characters. No secret is sent to it.
 const EXCERPT: usize = 200;
 
-/// The shortest part of a path or query that counts as a secret of its own, in bytes.
-const PART_MIN: usize = 8;
+/// The answers of Slack that say more than their status. A target's answer is logged only if it is
+/// one of them.
+const KNOWN_ANSWERS: [&str; 10] = [
+    "action_prohibited",
+    "channel_is_archived",
+    "channel_not_found",
+    "invalid_payload",
+    "invalid_token",
+    "no_active_hooks",
+    "no_service",
+    "no_team",
+    "team_disabled",
+    "user_not_found",
+];
 
 /// The longest pause that an answer may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
@@ -49,8 +60,6 @@ pub struct Request {
     pub url: Address,
     /// Its headers.
     pub headers: Vec<(String, Secret)>,
-    /// Texts that must not be logged, even if an answer repeats them. The address is always one.
-    pub secrets: Vec<Secret>,
     /// Its body.
     pub body: Vec<u8>,
     /// The managed identity whose token it needs.
@@ -112,30 +121,6 @@ impl Address {
         Err("the address begins with `http`, and the request has a secret: expected `https`".into())
     }
 
-    /// The path, the query, both together, and their longer parts, as far as they exist.
-    pub fn parts(&self) -> Vec<Secret> {
-        let Ok(url) = Url::parse(self.url.reveal()) else {
-            return Vec::new();
-        };
-        let (path, query) = (url.path(), url.query().unwrap_or_default());
-        let parts = [format!("{path}?{query}"), path.to_owned(), query.to_owned()];
-        let parts = parts
-            .into_iter()
-            .filter(|part| !["", "/", "/?"].contains(&part.as_str()));
-        // Names such as `webhooks` are hidden, too, which does no harm.
-        let longer = [path, query]
-            .into_iter()
-            .flat_map(|text| text.split(['/', '&', '=']))
-            .filter(|part| part.len() >= PART_MIN)
-            .map(str::to_owned);
-        parts.chain(longer).map(Secret::new).collect()
-    }
-
-    /// Whether it has a query, which can be a secret.
-    pub fn has_query(&self) -> bool {
-        self.url.reveal().contains('?')
-    }
-
     /// The address with this path after its own.
     ///
     /// # Errors
@@ -175,8 +160,6 @@ pub struct Transport {
     metadata: String,
     /// The name of the proxy in messages.
     proxy: Option<String>,
-    /// Its credentials, in plain and encoded form.
-    proxy_secrets: Vec<Secret>,
     /// The token, and when it is replaced.
     token: Option<(Secret, Instant)>,
 }
@@ -205,7 +188,6 @@ impl Transport {
             }
             builder = builder.tls_certs_merge(certificates);
         }
-        let mut proxy_secrets = Vec::new();
         if let Some(address) = &relay.proxy {
             let proxy = Proxy::all(address).map_err(|error| {
                 SettingError::Invalid(format!("`relay.proxy`: {}", http::reason(&error)))
@@ -219,10 +201,6 @@ impl Transport {
                 let (user, password) =
                     credentials.ok_or("`relay.proxy_credentials_file` has no USER:PASSWORD")?;
                 proxy = proxy.basic_auth(user, password);
-                proxy_secrets.extend([
-                    Secret::new(password),
-                    Secret::new(BASE64_STANDARD.encode(secret.reveal())),
-                ]);
             }
             builder = builder.proxy(proxy);
         }
@@ -237,17 +215,16 @@ impl Transport {
             client,
             metadata,
             proxy,
-            proxy_secrets,
             token: None,
         })
     }
 
     /// Sends a request. `classify` may determine the meaning of the answer better than the status
-    /// does; it receives a function that hides secrets in the text that it logs.
+    /// does.
     pub async fn send(
         &mut self,
         request: &Request,
-        classify: impl FnOnce(u16, &str, &dyn Fn(&str) -> String) -> Option<Outcome>,
+        classify: impl FnOnce(u16, &str) -> Option<Outcome>,
     ) -> Outcome {
         let token = match &request.identity {
             None => None,
@@ -255,23 +232,6 @@ impl Transport {
                 Ok(token) => Some(token),
                 Err(outcome) => return outcome,
             },
-        };
-        let redact = |text: &str| {
-            let secrets = [&request.url.url]
-                .into_iter()
-                .chain(&request.secrets)
-                .chain(&token)
-                .chain(&self.proxy_secrets);
-            let mut secrets: Vec<_> = secrets
-                .map(Secret::reveal)
-                .filter(|secret| !secret.is_empty())
-                .collect();
-            // The longest first: one may be a part of another.
-            secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-            let plain = secrets
-                .iter()
-                .fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN));
-            without_echo(&plain, &secrets)
         };
         let mut headers = HeaderMap::new();
         let bearer = token
@@ -301,10 +261,7 @@ impl Transport {
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
-                let (server, why) = (
-                    &request.url.server,
-                    redact(&http::reason(&error.without_url())),
-                );
+                let (server, why) = (&request.url.server, http::reason(&error.without_url()));
                 let through = match &self.proxy {
                     Some(proxy) if !request.url.is_here => format!(" through the proxy {proxy}"),
                     _ => String::new(),
@@ -322,11 +279,12 @@ impl Transport {
             // The status decides.
             Err(reason) => reason.to_string(),
         };
-        if let Some(outcome) = classify(status.as_u16(), &body, &redact) {
+        if let Some(outcome) = classify(status.as_u16(), &body) {
             return outcome;
         }
-        let excerpt: String = redact(body.trim()).chars().take(EXCERPT).collect();
-        let reason = format!("status {}: {excerpt}", status.as_u16());
+        let known = KNOWN_ANSWERS.iter().find(|answer| **answer == body.trim());
+        let known = known.map_or(String::new(), |answer| format!(": {answer}"));
+        let reason = format!("status {status}{known}");
         match status {
             status if status.is_success() => Outcome::Accepted,
             status if status.is_redirection() => {
@@ -368,7 +326,6 @@ impl Transport {
             .chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
         let url =
             Url::parse_with_params(&url, query).map_err(|error| failed(&error.to_string()))?;
-        let query = url.query().unwrap_or_default().to_owned();
         let request = http::client(TOKEN_TIME)
             .map_err(|error| later(error.to_string()))?
             .get(url)
@@ -382,7 +339,8 @@ impl Transport {
             .await
             .map_err(|error| failed(&error.to_string()))?;
         if !status.is_success() {
-            let text = without_secrets(&String::from_utf8_lossy(&body).replace(&query, HIDDEN));
+            let sent: Vec<_> = identity.client_id.as_deref().into_iter().collect();
+            let text = without_echo(&String::from_utf8_lossy(&body), &sent);
             let text: String = text.chars().take(EXCERPT).collect();
             return Err(failed(&format!("status {}: {text}", status.as_u16())));
         }

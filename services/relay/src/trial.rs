@@ -1,4 +1,4 @@
-//! A message to each target, for an operator who sets it up: sent once, and what the target answers is printed.
+//! A message to each target, for an operator who sets it up: sent once, and whether the target accepts it is printed.
 //!
 //! It is the announcement of an event and its end, as any other, since a target may show or open something only for those. Its
 //! description says that it is a test. Neither the audit file nor a saved position is used.
@@ -66,9 +66,7 @@ async fn send(
             Err(error) => return Ok(Some(error.to_string())),
         };
         for request in &requests {
-            let classify = |status, body: &str, redact: &dyn Fn(&str) -> String| {
-                target.classify(status, body, redact)
-            };
+            let classify = |status, body: &str| target.classify(status, body);
             match transport.send(request, classify).await {
                 Outcome::Accepted => {}
                 Outcome::Later(reason, _) | Outcome::Rejected(reason) => return Ok(Some(reason)),

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import json
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 OPEN_FILES = 1024  # of a program at first, on most systems
 PATIENCE = 120  # seconds within which something has to happen
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/fleet/leases"
 # The address of a kubeconfig, in YAML or JSON, and its port.
 SERVER = re.compile(r"""(server"?:\s*\S+?:)(\d+)\b""")
 
@@ -68,7 +70,7 @@ class Engine:
 
     port: int | None = None
     can_be_killed = False
-    # The folder with its registers, if it can be restored from a backup.
+    # The folder with its registers, if it has one.
     data: Path | None = None
 
     def __init__(self, folder: Path) -> None:
@@ -106,8 +108,9 @@ class Engine:
         shutil.rmtree(self.backup, ignore_errors=True)
         # As a snapshot of a disk: a server writes nothing meanwhile. From a folder, a file may go.
         self.signal(signal.SIGSTOP)
-        errors = None if self.process else subprocess.DEVNULL
-        subprocess.run(["cp", "-a", self.data, self.backup], check=self.process is not None, stderr=errors)
+        is_server = self.port is not None
+        errors = None if is_server else subprocess.DEVNULL
+        subprocess.run(["cp", "-a", self.data, self.backup], check=is_server, stderr=errors)
         self.signal(signal.SIGCONT)
 
     def restore(self) -> None:
@@ -161,17 +164,31 @@ class Etcd(Engine):
 
 
 class Blob(Engine):
-    """Azurite. It keeps its registers in memory."""
+    """Azurite. It writes its registers to the disk every few seconds, and when it ends."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        package = program("AZURITE", ROOT / "target/tools/npm/azurite/node_modules/azurite")
+        self.data = folder / "azurite"
+        self.package = program("AZURITE", ROOT / "target/tools/npm/azurite/node_modules/azurite")
         self.port = free_port()
-        words = ["node", package / "dist/src/blob/main.js", "--blobHost", "127.0.0.1", "--blobPort", self.port]
-        words += ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+        self.start()
+
+    def start(self) -> None:
+        assert self.port
+        words = ["node", self.package / "dist/src/blob/main.js", "--blobHost", "127.0.0.1", "--blobPort", self.port]
+        words += ["--location", self.data, "--skipApiVersionCheck", "--disableTelemetry"]
         self.process = start(words, self.log)
         url = self.url(self.port)
         wait_for("Azurite", lambda: create_container(url))
+
+    def back_up(self) -> None:
+        assert self.process
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        self.process.wait(PATIENCE)
+        self.process = None
+        super().back_up()
+        self.start()
 
     def url(self, port: int) -> str:
         return f"http://127.0.0.1:{port}/devstoreaccount1/fleet"
@@ -198,6 +215,8 @@ def create_container(url: str) -> bool:
         with urllib.request.urlopen(request, timeout=5):
             return True
     except urllib.error.HTTPError as error:
+        if error.code == 409:  # It has come back with one.
+            return True
         sys.exit(f"error: Azurite refuses a container: {error.read().decode(errors='replace')}")
     except OSError:
         return False
@@ -229,9 +248,11 @@ class Kubernetes(Engine):
         server = SERVER.search(self.text)
         assert server, f"{self.kubeconfig} has no server"
         self.port = int(server[2])
-        self.create_namespace()
+        self.leases: dict[str, dict[str, Any]] = {}
+        self.connect()
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "fleet"}})
 
-    def create_namespace(self) -> None:
+    def connect(self) -> None:
         def value(key: str) -> str:
             found = re.search(rf'\b{key}"?:\s*"?([^\s",}}]+)', self.text)
             return found[1] if found else ""
@@ -244,16 +265,52 @@ class Kubernetes(Engine):
             path.write_bytes(base64.b64decode(data))
             return path
 
-        headers = {"Content-Type": "application/json"}
-        context = ssl.create_default_context(cafile=str(file("certificate-authority")))
+        self.headers = {"Content-Type": "application/json"}
+        self.context = ssl.create_default_context(cafile=str(file("certificate-authority")))
         if token := value("token"):
-            headers["Authorization"] = f"Bearer {token}"
+            self.headers["Authorization"] = f"Bearer {token}"
         else:
-            context.load_cert_chain(file("client-certificate"), file("client-key"))
-        url = f"{value('server')}/api/v1/namespaces"
-        request = urllib.request.Request(url, data=b'{"metadata": {"name": "fleet"}}', headers=headers)
-        with urllib.request.urlopen(request, timeout=10, context=context):
-            pass
+            self.context.load_cert_chain(file("client-certificate"), file("client-key"))
+        self.server = value("server")
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + path, data, self.headers, method=method)
+        with urllib.request.urlopen(request, timeout=10, context=self.context) as answer:
+            return json.load(answer)
+
+    def all_leases(self) -> dict[str, dict[str, Any]]:
+        self.signal(signal.SIGCONT)
+        return {lease["metadata"]["name"]: lease for lease in self.call("GET", LEASES)["items"]}
+
+    def back_up(self) -> None:
+        self.leases = self.all_leases()
+
+    def restore(self) -> None:
+        """Replaces the Leases one by one, as tools for backups do. The machines go on meanwhile."""
+        for name in self.all_leases().keys() - self.leases.keys():
+            with contextlib.suppress(urllib.error.HTTPError):
+                self.call("DELETE", f"{LEASES}/{name}")
+        for lease in self.leases.values():
+            kept = {key: lease["metadata"].get(key) for key in ("name", "labels", "annotations")}
+            while not self.write({**lease, "metadata": kept}):
+                pass
+
+    def write(self, lease: dict[str, Any]) -> bool:
+        """Whether nobody has changed it meanwhile."""
+        metadata = lease["metadata"]
+        found = self.all_leases().get(metadata["name"])
+        try:
+            if found:
+                metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
+                self.call("PUT", f"{LEASES}/{metadata['name']}", lease)
+            else:
+                self.call("POST", LEASES, lease)
+        except urllib.error.HTTPError as error:
+            if error.code not in {404, 409}:
+                raise
+            return False
+        return True
 
     def config(self, _port: int) -> str:
         return 'engine = "kubernetes"\nkubernetes = { namespace = "fleet" }\n'

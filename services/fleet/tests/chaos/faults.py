@@ -59,7 +59,7 @@ class Faults:
                 if self.chance.random() < 0.5:
                     self.change_event(server)
         # In a short run, the events do not survive a loss of registers.
-        if self.timings.ends_machines and self.engine.data and time.monotonic() >= self.next_backup:
+        if self.timings.ends_machines and time.monotonic() >= self.next_backup:
             self.next_backup = time.monotonic() + self.chance.uniform(40, 90)
             self.restore_store()
 

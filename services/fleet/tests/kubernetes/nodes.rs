@@ -600,6 +600,7 @@ fn a_right_or_a_node_that_is_missing_for_a_moment_delays_a_drain_and_a_recovery(
         refuse("GET", "/nodes/");
         if code != 404 {
             refuse("POST", "/eviction");
+            refuse("GET", "/pods");
         }
         let output = cluster.succeed("drain", &event("A", "Reboot", Some(900)));
         let reason = if code == 404 {
@@ -609,6 +610,8 @@ fn a_right_or_a_node_that_is_missing_for_a_moment_delays_a_drain_and_a_recovery(
         };
         assert!(output.contains(reason), "{code}: {output}");
         assert_eq!(output.matches(" yet: ").count(), 1, "said once: {output}");
+        let refusals = output.matches("cannot follow the pods: ").count();
+        assert_eq!(refusals, usize::from(code != 404), "said once: {output}");
         refuse("PATCH", "/nodes/");
         let output = cluster.succeed("uncordon", &event("A", "Reboot", None));
         assert!(

@@ -318,7 +318,8 @@ fn a_target_is_asked_again_when_it_asked_for_and_errors_lose_nothing() {
     relay.terminate();
     let log = fixture.log();
     assert!(
-        log.contains(r"status 429: no\u{1b}[2J") && log.contains("redirects are not followed"),
+        log.contains("status 429 Too Many Requests\n")
+            && log.contains("redirects are not followed"),
         "{log}"
     );
 }

@@ -231,7 +231,7 @@ fn a_proxy_that_refuses_is_reported_without_its_credentials() {
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
     relay.wait_for_log(
-        "target plain: cannot deliver, and tries again: status 407: refused Basic ***",
+        "target plain: cannot deliver, and tries again: status 407 Proxy Authentication Required\n",
     );
     relay.wait_for_log(
         "target tunnel: cannot deliver, and tries again: https://hook.example.invalid through the proxy ",

@@ -17,11 +17,12 @@ use crate::audit_file::change;
 use crate::receiver::{Answer, Receiver};
 use crate::support::{Fixture, target};
 
-const SECRETS: [&str; 4] = [
+const SECRETS: [&str; 5] = [
     "pathsecret",
     "hs",
     "0123456789routingkey",
     "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "p4ss w0rd+/=1",
 ];
 
 /// The forms in which a server may repeat a secret; of a short one none, since its forms are parts
@@ -30,8 +31,23 @@ fn encoded(secret: &str) -> Vec<String> {
     if secret.len() < 8 {
         return Vec::new();
     }
+    let percent = |text: &str| {
+        let encode = |byte: u8| match byte {
+            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        };
+        text.bytes().map(encode).collect::<String>()
+    };
     let hexadecimal = secret.bytes().map(|byte| format!("{byte:02x}"));
-    vec![BASE64_STANDARD.encode(secret), hexadecimal.collect()]
+    let every_byte = secret.bytes().map(|byte| format!("%{byte:02X}"));
+    vec![
+        BASE64_STANDARD.encode(secret),
+        BASE64_STANDARD.encode(format!("k:{secret}")),
+        hexadecimal.collect(),
+        every_byte.collect(),
+        percent(secret),
+        percent(&percent(secret)),
+    ]
 }
 
 #[test]
@@ -61,6 +77,7 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
     let header = fixture.write("header", secrets[1]);
     let routing_key = fixture.write("routing", secrets[2]);
     let signing_key = fixture.write("signing", secrets[3]);
+    let password = fixture.write("password", secrets[4]);
     let with_url = |name: &str, kind: &str, more: &str| {
         format!("[[relay.target]]\nname = {name:?}\nkind = {kind:?}\nurl_file = {url:?}\n{more}\n")
     };
@@ -71,7 +88,7 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
         with_url(
             "hook",
             "webhook",
-            &format!("{header}\nkey_file = {signing_key:?}"),
+            &format!("header_files = {{ x-pass = {password:?} }}\nkey_file = {signing_key:?}"),
         ),
         target(
             "pager",
@@ -85,7 +102,7 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
     let relay = fixture.start();
     for name in ["slack", "teams", "hook", "pager"] {
         relay.wait_for_log(&format!(
-            "target {name}: cannot deliver, and tries again: status 500: "
+            "target {name}: cannot deliver, and tries again: status 500 Internal Server Error\n"
         ));
     }
     relay.terminate();
@@ -111,24 +128,32 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
 }
 
 #[test]
-fn an_answer_is_understood_whatever_the_secrets_are() {
-    let server = Receiver::start(|_, _| {
-        Some(Answer::with(
-            200,
-            r#"{"partialSuccess":{"rejectedLogRecords":10,"errorMessage":"10 are too old"}}"#,
-        ))
+fn an_answer_is_logged_only_if_it_is_a_known_word_of_slack() {
+    let server = Receiver::start(|received, _| {
+        Some(match received.target.as_str() {
+            "/known" => Answer::with(404, "no_service\n"),
+            "/unknown" => Answer::with(404, "no_service_of_s3cret"),
+            _ => Answer::with(
+                200,
+                r#"{"partialSuccess":{"rejectedLogRecords":1,"errorMessage":"s3cret is too old"}}"#,
+            ),
+        })
     });
     let fixture = Fixture::new();
-    fixture.configure(&target(
-        "otlp",
-        "otlp",
-        &server.url(""),
-        "headers = { X-Scope-OrgID = \"10\" }",
-    ));
+    let targets = [
+        target("known", "slack", &server.url("/known"), ""),
+        target("unknown", "slack", &server.url("/unknown"), ""),
+        target("otlp", "otlp", &server.url(""), ""),
+    ];
+    fixture.configure(&targets.concat());
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
-    relay.wait_for_log("rejected a part: *** are too old");
+    let tries = "cannot deliver, and tries again: status 404 Not Found";
+    relay.wait_for_log(&format!("target known: {tries}: no_service\n"));
+    relay.wait_for_log(&format!("target unknown: {tries}\n"));
+    relay.wait_for_log("rejected a part: its own log has the reason\n");
     relay.terminate();
+    assert!(!fixture.log().contains("s3cret"), "{}", fixture.log());
 }
 
 #[test]

@@ -1,16 +1,21 @@
-//! Marks that look valid although their machine is not ready: real watchers and daemons, and two
+//! Marks that look valid although their machine is not ready: real watchers and daemons, and
 //! machines with one event.
 
+use std::fs::File;
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use scheduled_events_gate::engine::Engine;
 use scheduled_events_gate::register::{EventRegister, Mark};
 use scheduled_events_test_support::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::fixture::{EtcdServer, Process, block_on, registers, restore, wait_for};
-use crate::three_machines::{MACHINES, Machine, POLICY, replay_of_two};
+use crate::three_machines::{MACHINES, Machine, POLICY, replay, replay_of_two};
 
 /// A folder for the machines, and the replay server with its address.
 fn begin() -> (TempDir, Process, String) {
@@ -184,7 +189,7 @@ fn mount_of(root: &Path, name: &str) -> std::path::PathBuf {
 }
 
 /// A copy of the first machine's disk starts on another computer while the first one prepares, and
-/// is ready at once. With the default heartbeat, neither finds the other one for long.
+/// could be ready at once. With the default heartbeat, neither finds the other one for long.
 #[test]
 fn the_mark_of_a_copy_does_not_count() {
     let (root, _replay, url) = begin();
@@ -199,13 +204,21 @@ fn the_mark_of_a_copy_does_not_count() {
             command.env("SCHEDULED_EVENTS_BOOT_ID", computer);
         });
         machine.start_watcher(root, &url);
-        wait_for_record(&machine, "prepare", |record| record["outcome"] == "begun");
         machine
     };
     let [a, b] = [MACHINES[0], MACHINES[1]].map(|name| start(root, name, name));
+    for machine in [&a, &b] {
+        wait_for_record(machine, "prepare", |record| record["outcome"] == "begun");
+    }
     assert_eq!(is_ready(&b), "closed");
     let copy = start(&root.join("copy"), a.name, "another one");
-    assert_eq!(is_ready(&copy), "closed");
+    copy.allow_preparation();
+    let refused = wait_for_record(&copy, "gate", |_| true);
+    assert_eq!(
+        [&refused["phase"], &refused["outcome"]],
+        ["prepare", "closed"]
+    );
+    assert_eq!(copy.records("prepare"), Vec::<Value>::new());
     assert_eq!(approvals(&[&copy]), Vec::<Value>::new());
     assert_eq!(
         mark_of(&event_register(&*etcd.engine()), &a),
@@ -213,4 +226,135 @@ fn the_mark_of_a_copy_does_not_count() {
     );
     drop(copy);
     is_approved_once_ready(&a, &b);
+}
+
+/// What earlier versions wrote into their register of the event: all machines but the second one are
+/// ready, or all of them, and the third one has decided.
+fn earlier_register(is_decided: bool) -> Value {
+    let mark = |mark: &str| json!({ "mark": mark, "at": 1 });
+    let second = mark(if is_decided { "ready" } else { "withdrawn" });
+    json!({
+        "format": 1, "event_type": "Reboot", "resources": MACHINES,
+        "marks": { MACHINES[0]: mark("ready"), MACHINES[1]: second, MACHINES[2]: mark("ready") },
+        "go": is_decided.then(|| json!({ "by": MACHINES[2], "at": 1 })),
+    })
+}
+
+/// Its key, in which they have a hash of the event. The duration is unknown.
+fn earlier_key(id: &str) -> String {
+    let machines = MACHINES.map(|name| format!("\0{}", name.to_ascii_lowercase()));
+    let hash = Sha256::digest(format!("Reboot\0{}", machines.concat()));
+    let hash: String = hash[..12]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("events/{}/{hash}", id.to_ascii_lowercase())
+}
+
+/// Raises the heartbeat of the third machine as earlier versions did.
+fn beat_as_earlier(engine: &dyn Engine, is_over: &AtomicBool) {
+    for beat in 1.. {
+        let revision = block_on(engine.read("machines/westno_2"))
+            .expect("read")
+            .map(|found| found.revision);
+        let register = json!({
+            "format": 1, "machine": MACHINES[2], "beat": beat, "limits": { "web": "1" }, "at": 1,
+        });
+        block_on(engine.swap(
+            "machines/westno_2",
+            revision.as_ref(),
+            &register.to_string(),
+        ))
+        .expect("written");
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Ends the heartbeat, also after a failure.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// No earlier version runs here: the test writes the registers of the third machine as that did, and
+/// what it would answer to the other two follows from the marks that they leave in its register. They
+/// are updated while the event is open.
+#[test]
+fn a_fleet_that_is_updated_during_an_event_approves_nothing_by_earlier_marks() {
+    for is_decided in [false, true] {
+        let (root, etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
+        let root = root.path();
+        std::fs::write(root.join("policy.toml"), POLICY).expect("a policy");
+        let (_replay, url) = replay(root);
+        let mut machines =
+            [MACHINES[0], MACHINES[1]].map(|name| Machine::new(name, root, &etcd, &url));
+        for machine in &mut machines {
+            let mut command = machine.watch_and_prepare(root, &url, &machine.gate());
+            if is_decided {
+                // Some seconds after the event is first seen.
+                command.args(["--last-call", "14m48s"]);
+            }
+            let log = File::create(machine.folder.join("log")).expect("a log");
+            command.stdout(Stdio::null()).stderr(log);
+            machine.watcher = Some(Process::start(&mut command));
+        }
+        let announced = wait_for_record(&machines[0], "change", |record| {
+            record["change"] == "scheduled"
+        });
+        let key = earlier_key(announced["event_id"].as_str().expect("an id"));
+        let engine = etcd.engine();
+        let register = earlier_register(is_decided).to_string();
+        block_on(engine.swap(&key, None, &register)).expect("written");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| beat_as_earlier(&*etcd.engine(), &is_over));
+            let _end = End(&is_over);
+            is_updated(&mut machines, is_decided);
+        });
+        // It would approve only with the marks of all three.
+        let left = block_on(engine.read(&key))
+            .expect("read")
+            .expect("a register");
+        let left: Value = serde_json::from_str(&left.value).expect("JSON");
+        assert_eq!(left["format"], 1, "it can read it");
+        assert_eq!(left["go"], Value::Null);
+        for machine in &machines {
+            assert_eq!(left["marks"][machine.name]["mark"], "withdrawn", "{left}");
+        }
+    }
+}
+
+/// The two machines get the daemon of this version, prepare and wait for the third one.
+fn is_updated(machines: &mut [Machine; 2], is_decided: bool) {
+    machines.iter_mut().for_each(Machine::start_daemon);
+    for machine in &*machines {
+        let log = || std::fs::read_to_string(machine.folder.join("log")).expect("a log");
+        if is_decided {
+            wait_for("the reason", || {
+                log()
+                    .contains("somebody may still approve it")
+                    .then_some(())
+            });
+            wait_for_record(machine, "gate", |record| record["outcome"] == "last-call");
+        }
+        wait_for_record(machine, "prepare", |record| record["outcome"] == "begun");
+        assert_eq!(is_ready(machine), "closed");
+    }
+    for machine in &*machines {
+        let log = || std::fs::read_to_string(machine.folder.join("log")).expect("a log");
+        wait_for("the reason", || {
+            log().contains("not ready: WestNO_2").then_some(())
+        });
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(
+        approvals(&[&machines[0], &machines[1]]),
+        Vec::<Value>::new()
+    );
 }

@@ -179,7 +179,7 @@ impl Daemon {
     /// Whether a daemon that runs on another computer may have this machine's name. Before the first
     /// heartbeat the machine's register shows it.
     pub(super) async fn may_be_copy(&self) -> Result<bool, EngineError> {
-        if *self.has_beaten.borrow() {
+        if *self.has_beaten.borrow() || matches!(self.source, Source::Hub) {
             return Ok(self.copy_since.get().is_some());
         }
         let key = machine_key(&self.machine);

@@ -376,7 +376,7 @@ impl Daemon {
         }
         let answer = timeout_at(end, async {
             if !participant.is_alone_and_urgent() {
-                if question == Question::Approve && self.may_be_copy().await? {
+                if self.may_be_copy().await? {
                     return Ok(Answer::Closed(Why::MayBeCopy));
                 }
                 self.leave_earlier_registers().await?;

@@ -30,9 +30,9 @@ use super::{
     damaged,
 };
 use crate::config::BlobConfig;
-use scheduled_events_common::address::{self, HIDDEN, shown};
+use scheduled_events_common::address::{self, shown};
 use scheduled_events_common::http;
-use scheduled_events_common::secret::SecretFile;
+use scheduled_events_common::secret::{SecretFile, without_echo};
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(4);
@@ -145,15 +145,11 @@ impl Sas {
         Err(OpenError::Config("`blob.sas_file` has no SAS token: expected one line such as \"sv=…&sr=c&sp=rwl&se=…&sig=…\"".into()))
     }
 
-    /// The text without the signature, if an answer has repeated it.
-    fn redact(&self, text: &str) -> String {
-        let signature = self
-            .members()
-            .ok()
-            .and_then(|members| members.into_iter().find(|(name, _)| name == "sig"));
-        signature.map_or(text.to_owned(), |(_, signature)| {
-            text.replace(&signature, HIDDEN)
-        })
+    /// The signature, which an answer may repeat.
+    fn signature(&self) -> Option<String> {
+        let mut members = self.members().ok()?.into_iter();
+        let (_, signature) = members.find(|(name, _)| name == "sig")?;
+        Some(signature)
     }
 }
 
@@ -292,11 +288,9 @@ impl BlobEngine {
     }
 
     fn problem(&self, key: &str, error: &Error) -> EngineError {
-        let why = http::reason(error);
-        let why = match &self.sas {
-            Some(sas) => sas.redact(&why),
-            None => why,
-        };
+        let signature = self.sas.as_ref().and_then(Sas::signature);
+        let secrets: Vec<_> = signature.as_deref().into_iter().collect();
+        let why = without_echo(&http::reason(error), &secrets);
         // The service answers with XML of many lines.
         let why: String = why.chars().take(400).collect();
         EngineError(format!(

@@ -20,9 +20,9 @@ use super::{
     Swap, Versioned, damaged,
 };
 use crate::config::EtcdConfig;
-use scheduled_events_common::address::{self, HIDDEN, shown, without_secrets};
+use scheduled_events_common::address::{self, HIDDEN, shown};
 use scheduled_events_common::http::{self, HttpError};
-use scheduled_events_common::secret::{SecretError, shown_file};
+use scheduled_events_common::secret::{SecretError, shown_file, without_echo};
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
@@ -293,7 +293,9 @@ impl EtcdEngine {
                 Ok(response) => {
                     self.current.set(index);
                     return serde_json::from_slice(&response).map_err(|error| {
-                        EngineError(format!("{endpoint} answers what is not etcd's: {error}"))
+                        // It may quote the answer.
+                        let why = self.excerpt(&error.to_string());
+                        EngineError(format!("{endpoint} answers what is not etcd's: {why}"))
                     });
                 }
                 Err(Failure::Token) if !has_new_token => match self.authenticate(endpoint).await {
@@ -337,7 +339,8 @@ impl EtcdEngine {
         let body = json!({ "name": name, "password": password });
         let response = self.request(endpoint, "auth/authenticate", &body).await?;
         let response: TokenResponse = serde_json::from_slice(&response).map_err(|error| {
-            Failure::Other(format!("the answer to the password is not etcd's: {error}"))
+            let why = self.excerpt(&error.to_string());
+            Failure::Other(format!("the answer to the password is not etcd's: {why}"))
         })?;
         *self.token.borrow_mut() = Some(response.token);
         Ok(())
@@ -351,16 +354,15 @@ impl EtcdEngine {
             token.as_ref(),
         ]
         .into_iter()
-        .flatten();
-        let text = secrets.filter(|secret| !secret.is_empty()).fold(
-            without_secrets(text),
-            |text, secret| {
-                // Unchanged, and as the request encodes it.
-                let quoted = json!(secret).to_string();
-                text.replace(quoted.trim_matches('"'), HIDDEN)
-                    .replace(secret, HIDDEN)
-            },
-        );
+        .flatten()
+        .map(String::as_str)
+        .filter(|secret| !secret.is_empty());
+        let secrets: Vec<_> = secrets.collect();
+        let text = without_echo(text, &secrets);
+        // A short secret is hidden, too, although it may be a part of another word.
+        let text = secrets
+            .iter()
+            .fold(text, |text, secret| text.replace(secret, HIDDEN));
         text.chars()
             .take(300)
             .collect::<String>()

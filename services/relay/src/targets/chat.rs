@@ -64,12 +64,7 @@ impl Target for Chat {
         items.iter().map(request).collect()
     }
 
-    fn classify(
-        &self,
-        status: u16,
-        body: &str,
-        _redact: &dyn Fn(&str) -> String,
-    ) -> Option<Outcome> {
+    fn classify(&self, status: u16, body: &str) -> Option<Outcome> {
         (self.service.classify)(status, body)
     }
 }

@@ -119,14 +119,9 @@ pub trait Target: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The meaning of an answer, if it differs from that of its status. `redact` hides the secrets
-    /// in the logged part of the answer.
-    fn classify(
-        &self,
-        _status: u16,
-        _body: &str,
-        _redact: &dyn Fn(&str) -> String,
-    ) -> Option<Outcome> {
+    /// The meaning of an answer, if it differs from that of its status. Nothing of the body may be
+    /// logged.
+    fn classify(&self, _status: u16, _body: &str) -> Option<Outcome> {
         None
     }
 }
@@ -224,19 +219,13 @@ impl Endpoint {
                 .iter()
                 .map(|(name, value)| (name.clone(), Secret::new(value))),
         );
-        let has_secret = config.url_file.is_some() || self.has_secret || url.has_query();
-        let mut secrets = if has_secret { url.parts() } else { Vec::new() };
-        // A value in the configuration itself may be a secret, too.
-        secrets.extend(config.headers.values().map(Secret::new));
         for (name, file) in &config.header_files {
             let value = read(&format!("header_files.{name}"), file)?;
-            secrets.push(value.clone());
             headers.push((name.clone(), value));
         }
         Ok(Request {
             url,
             headers,
-            secrets,
             body,
             identity: None,
         })

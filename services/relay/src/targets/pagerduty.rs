@@ -100,9 +100,7 @@ impl Target for PagerDuty {
             };
             let mut event = self.event(record, id);
             event["routing_key"] = key.reveal().into();
-            let mut request = self.endpoint.json("", &event)?;
-            request.secrets.push(key.clone());
-            requests.push(request);
+            requests.push(self.endpoint.json("", &event)?);
         }
         Ok(requests)
     }

@@ -838,16 +838,21 @@ fn marks_of_a_backup(withdraws: bool) {
 /// A copy of `a` is ready at once, while `a` prepares. Neither knows of the other before both have
 /// raised the heartbeat.
 #[test]
-fn a_daemon_that_may_be_a_copy_marks_nothing() {
+fn a_daemon_that_may_be_a_copy_neither_marks_nor_claims() {
     run_with(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
         mark(&daemon, &event, &["b"]).await;
         beat(&daemon, "a", 7).await;
         let approve = || daemon.answer(Question::Approve, event.clone());
+        let prepare = || daemon.answer(Question::Prepare, event.clone());
+        let groups = async || daemon.engine.list("groups/").await.expect("the groups");
         // Before its first heartbeat, too.
+        assert_eq!(prepare().await, Ok(Answer::Closed(Why::MayBeCopy)));
         assert_eq!(approve().await, Ok(Answer::Closed(Why::MayBeCopy)));
         let check = async {
             sleep(Duration::from_secs(1)).await;
+            assert_eq!(prepare().await, Ok(Answer::Closed(Why::MayBeCopy)));
+            assert_eq!(groups().await, [], "it claims nothing");
             assert_eq!(approve().await, Ok(Answer::Closed(Why::MayBeCopy)));
             assert!(!is_ready(&daemon, &event, "a").await);
             beat(&daemon, "a", 9).await;
