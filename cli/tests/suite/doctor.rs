@@ -302,6 +302,55 @@ fn a_broken_policy_is_found() {
 }
 
 #[test]
+fn a_broken_configuration_is_found_and_the_rest_is_checked_all_the_same() {
+    let (service, folder) = (service(), Folder::new());
+    let (config, report) = (folder.path("watch.toml"), folder.path("report"));
+    let state = folder.path("state");
+    let check = |text: &str, options: &[&str]| {
+        folder.file("watch.toml", text);
+        let all = [&["--config", &config], options].concat();
+        let finished = doctor(&service.url(), &all).with_code(1);
+        assert_eq!(finished.stderr, "", "{text}");
+        let checks = finished.records().into_iter();
+        let checks: Vec<_> = checks.map(|finding| finding["check"].clone()).collect();
+        assert_eq!(checks, CHECKS, "{text}");
+        assert_found(&finished, "service", "ok", "answered");
+        assert_found(&finished, "name", "ok", VM);
+        finished
+    };
+    // Rules are a part of the file: the options beside them can be checked.
+    for (rule, reason) in [
+        ("action = \"approve\"\nmax_durration = 8\n", ":4:1: "),
+        ("action = \"aprove\"\n", ":3:10: "),
+    ] {
+        let text = format!("state = {state:?}\n[[rule]]\n{rule}");
+        let finished = check(&text, &[]);
+        assert_found(&finished, "policy", "fail", &format!("{config}{reason}"));
+        assert_found(&finished, "state", "ok", "state does not exist yet");
+    }
+    for (text, reason) in [
+        ("stat = \"x\"\n", ":1:1: unknown key `stat`"),
+        ("interval = \"soon\"\n", ":1:12: "),
+        ("interval = 8s\n", ":1:"),
+    ] {
+        let finished = check(text, &["--prepare", "true"]);
+        assert_found(&finished, "policy", "fail", &format!("{config}{reason}"));
+        assert_found(&finished, "prepare", "ok", "--prepare runs ");
+        assert_found(&finished, "state", "warn", "the file cannot be read");
+    }
+    let all = ["--config", &config, "--report", &report];
+    let finished = doctor(&service.url(), &all).with_code(1);
+    assert!(finished.stderr.starts_with("note: the report is in "));
+    let text = fs::read_to_string(&report).expect("a report");
+    assert!(text.contains("FAIL  policy "), "{text}");
+    // There is nothing to rehearse with.
+    let rehearsed = [&["doctor", "--rehearse", "reboot", "--yes"], &all[..2]].concat();
+    let rehearsed = run(&rehearsed).with_code(2);
+    let place = format!("error: {config}:1:");
+    assert!(rehearsed.stderr.starts_with(&place), "{}", rehearsed.stderr);
+}
+
+#[test]
 fn hooks_that_cannot_run_are_found() {
     let (service, folder) = (service(), Folder::new());
     let (policy, state) = (
