@@ -448,7 +448,7 @@ fn log_record(
         timed.record,
         Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
     );
-    let machine = timed.machine.map(printable);
+    let (machine, vm_id) = (timed.machine.map(printable), timed.vm_id.map(printable));
     let mut fields = vec![("SCHEDULED_EVENTS_RECORD", timed.record.kind())];
     if is_event {
         fields.extend([
@@ -456,8 +456,12 @@ fn log_record(
             ("SCHEDULED_EVENTS_ID", &*id),
         ]);
     }
-    let machine = machine.as_deref();
-    fields.extend(machine.map(|machine| ("SCHEDULED_EVENTS_MACHINE", machine)));
+    for (name, value) in [
+        ("SCHEDULED_EVENTS_MACHINE", machine.as_deref()),
+        ("SCHEDULED_EVENTS_VM_ID", vm_id.as_deref()),
+    ] {
+        fields.extend(value.map(|value| (name, value)));
+    }
     if !journal::send(priority, line, &fields) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }
