@@ -100,28 +100,28 @@ fn raises_rights(check: Check, option: &str, command: &CommandLine) -> Option<Fi
 /// What polkit has to be asked about these commands.
 #[cfg(unix)]
 pub(super) fn questions(args: &WatchArgs) -> Vec<Asking> {
-    commands(args)
-        .filter_map(|(check, option, command)| {
-            let question = Question::of(command)?;
-            Some(Asking {
-                check,
-                option,
-                question,
-            })
-        })
-        .collect()
+    let asking = |(check, option, command): (Check, String, &CommandLine)| {
+        let of_question = move |question| Asking {
+            check,
+            option: option.clone(),
+            question,
+        };
+        Question::all(command).into_iter().map(of_question)
+    };
+    commands(args).flat_map(asking).collect()
 }
 
 /// Whether polkit lets this user do what `systemctl` is to do.
 fn asks_polkit(check: Check, option: &str, command: &CommandLine) -> Option<Finding> {
-    let question = Question::of(command)?;
-    if platform::is_root() {
+    let questions = Question::all(command);
+    if questions.is_empty() || platform::is_root() {
         return None;
     }
+    let words: Vec<_> = questions.iter().map(Question::words).collect();
     // Only root may ask about an action with its unit: `doctor --unit` does.
     let found = format!(
         "{option}: whether polkit allows {} is unknown: only root may ask",
-        question.words()
+        words.join(" and ")
     );
     let advice = format!("run `{}`", polkit::ADVICE);
     Some(Finding::warn(check, found, advice))

@@ -28,6 +28,8 @@ use crate::args::DoctorArgs;
 use crate::config::load_policy;
 use crate::error::CommandError;
 use crate::output::{print, print_record, terminal};
+#[cfg(unix)]
+use crate::rehearse::confirm_unit;
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use check::{Check, Finding};
@@ -118,9 +120,7 @@ pub(crate) fn rehearse_as_unit(
         ));
     }
     if !args.yes {
-        return Err(CommandError::usage(format!(
-            "a rehearsal runs the commands of the unit {unit} on this machine; add --yes if that is wanted"
-        )));
+        confirm_unit(unit)?;
     }
     let mut own = vec![
         "doctor".to_owned(),
@@ -131,7 +131,7 @@ pub(crate) fn rehearse_as_unit(
     if args.watch.output.json {
         own.push("--json".to_owned());
     }
-    unit::rehearse(&read, &own)
+    unit::rehearse(unit, &read, &own)
 }
 
 /// All checks.
