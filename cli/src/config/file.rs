@@ -1,7 +1,6 @@
 //! A configuration file: the options of a command as TOML, with the place of each.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Range;
@@ -96,8 +95,13 @@ impl ConfigFile {
 
     /// The keys of the other command, each once.
     pub(super) fn unused_keys(&self) -> Vec<String> {
-        let keys = self.unused.iter().map(|setting| setting.key.clone());
-        keys.collect::<BTreeSet<_>>().into_iter().collect()
+        let mut keys = Vec::new();
+        for setting in &self.unused {
+            if !keys.contains(&setting.key) {
+                keys.push(setting.key.clone());
+            }
+        }
+        keys
     }
 
     /// Where the value of a key is.
@@ -308,10 +312,11 @@ fn found(value: &DeValue<'_>, expected: &str) -> String {
 }
 
 fn unknown(name: &str, command: &Command, other: Option<&Command>) -> String {
-    let commands = [command].into_iter().chain(other);
-    let known = commands.flat_map(options);
-    let known = known.map(|option| option.get_id().as_str());
-    let suggestion = did_you_mean(nearest(name, known.chain(POLICY_TABLES)));
+    let mut known: Vec<_> = POLICY_TABLES.into();
+    for command in [Some(command), other].into_iter().flatten() {
+        known.extend(options(command).map(|option| option.get_id().as_str()));
+    }
+    let suggestion = did_you_mean(nearest(name, known.into_iter()));
     format!(
         "unknown key `{name}`; {suggestion}a key is an option of `watch` or `run` with _ for -, or rule or leader"
     )

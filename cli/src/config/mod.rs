@@ -195,10 +195,12 @@ fn with_file(
     let mut command = Cli::command();
     command.build();
     let own = command.find_subcommand(name).unwrap_or(&command);
-    let other = command.find_subcommand(if name == "run" { "watch" } else { "run" });
+    let other = if name == "run" { "watch" } else { "run" };
+    let of_other = command.find_subcommand(other);
     // Rules are a check of `doctor` by themselves.
-    let mut file = ConfigFile::read(path, own, other, name != DOCTOR).map_err(ParseError::File)?;
-    if let Some(other) = other {
+    let mut file =
+        ConfigFile::read(path, own, of_other, name != DOCTOR).map_err(ParseError::File)?;
+    if !file.unused.is_empty() {
         check_unused(other, &file)?;
     }
     file.settings.retain(|setting| {
@@ -267,18 +269,16 @@ fn check_service(own: &ArgMatches, file: &ConfigFile) -> Result<(), CommandError
 }
 
 /// Checks the settings of the other command as that one would read them.
-fn check_unused(other: &clap::Command, file: &ConfigFile) -> Result<(), ParseError> {
+fn check_unused(other: &str, file: &ConfigFile) -> Result<(), ParseError> {
     let parsed = |without: &dyn Fn(&Setting) -> bool| {
+        let mut words: Vec<_> = ["scheduled-events", other].map(OsString::from).into();
         let kept = file.unused.iter().filter(|setting| !without(setting));
-        let program = OsString::from(other.get_name());
-        let words = [&program].into_iter();
-        let words = words.chain(kept.map(|setting| &setting.argument));
-        // A worker is no setting.
-        let worker = other
-            .get_positionals()
-            .map(|_| ["--", "-"].map(OsString::from));
-        let worker: Vec<_> = worker.flatten().collect();
-        other.clone().try_get_matches_from(words.chain(&worker))
+        words.extend(kept.map(|setting| setting.argument.clone()));
+        if other == "run" {
+            // A worker is no setting.
+            words.extend(["--", "-"].map(OsString::from));
+        }
+        Cli::command().try_get_matches_from(words)
     };
     match parsed(&|_| false) {
         Ok(_) => Ok(()),

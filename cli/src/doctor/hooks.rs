@@ -100,15 +100,17 @@ fn raises_rights(check: Check, option: &str, command: &CommandLine) -> Option<Fi
 /// What polkit has to be asked about these commands.
 #[cfg(unix)]
 pub(super) fn questions(args: &WatchArgs) -> Vec<Asking> {
-    let asking = |(check, option, command): (Check, String, &CommandLine)| {
-        let of_question = move |question| Asking {
-            check,
-            option: option.clone(),
-            question,
-        };
-        Question::all(command).into_iter().map(of_question)
-    };
-    commands(args).flat_map(asking).collect()
+    let mut asking = Vec::new();
+    for (check, option, command) in commands(args) {
+        for question in Question::all(command) {
+            asking.push(Asking {
+                check,
+                option: option.clone(),
+                question,
+            });
+        }
+    }
+    asking
 }
 
 /// Whether polkit lets this user do what `systemctl` is to do.

@@ -85,15 +85,12 @@ impl Question {
                 commands.push(Vec::new());
             }
         }
-        let is_plain = |word: &String| !word.contains(['<', '>']);
-        let before_redirection = |words: Vec<String>| {
-            let words = words.into_iter().take_while(is_plain);
-            Self::of(&words.collect::<Vec<_>>())
-        };
-        commands
-            .into_iter()
-            .filter_map(before_redirection)
-            .collect()
+        let mut questions = Vec::new();
+        for words in &commands {
+            let redirection = words.iter().position(|word| word.contains(['<', '>']));
+            questions.extend(Self::of(&words[..redirection.unwrap_or(words.len())]));
+        }
+        questions
     }
 
     /// The question of these words.
@@ -128,11 +125,6 @@ impl Question {
         let words = words.filter(|unit| !unit.contains(['$', '`']));
         let units: Vec<_> = words.map(with_type).collect();
         (!units.is_empty()).then_some(Self { verb, units })
-    }
-
-    /// The units.
-    pub(super) fn units(self) -> Vec<String> {
-        self.units
     }
 
     pub(super) fn words(&self) -> String {
@@ -173,8 +165,11 @@ pub(super) struct Asking {
 
 /// The units that a `systemctl` in this command changes.
 pub(crate) fn managed_units(command: &CommandLine) -> Vec<String> {
-    let questions = Question::all(command).into_iter();
-    questions.flat_map(Question::units).collect()
+    let mut units = Vec::new();
+    for question in Question::all(command) {
+        units.extend(question.units);
+    }
+    units
 }
 
 /// What polkit answered.

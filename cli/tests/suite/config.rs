@@ -268,7 +268,7 @@ fn one_file_serves_watch_and_run() {
     run(&["check", "--config", &config]).with_code(0);
     let printed = run(&["config", "--config", &config]).with_code(0).stdout;
     assert!(
-        printed.contains("\n# for `run`: grace, stop_before, warmup\n"),
+        printed.contains("\n# for `run`: warmup, grace, stop_before\n"),
         "{printed}"
     );
     run(&["watch", "--config", &config]).with_code(0);
@@ -278,7 +278,7 @@ fn one_file_serves_watch_and_run() {
     let kept = run(&["run", "--config", &config, "--", "true"]).with_code(0);
     assert_eq!(lines(&log), ["warm"]);
     let note = format!(
-        "note: on, prepare, recover of {config} are for `watch`: `run` does not run them\n"
+        "note: prepare, recover, on of {config} are for `watch`: `run` does not run them\n"
     );
     assert!(kept.stderr.contains(&note), "{}", kept.stderr);
 }
