@@ -140,7 +140,7 @@ fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
     }
     #[cfg(unix)]
     if let Some(unit) = &args.unit {
-        return doctor::rehearse_as_unit(unit, &scenario, &args);
+        return doctor::rehearse_as_unit(unit, &scenario, &args, rehearse::confirm_unit);
     }
     rehearse::rehearse(args, &scenario)
 }

@@ -28,8 +28,6 @@ use crate::args::DoctorArgs;
 use crate::config::load_policy;
 use crate::error::CommandError;
 use crate::output::{print, print_record, terminal};
-#[cfg(unix)]
-use crate::rehearse::confirm_unit;
 
 pub(crate) use arguments::{check_arguments, commands};
 pub(crate) use check::{Check, Finding};
@@ -103,15 +101,16 @@ fn is_none(finding: &Finding) -> bool {
     finding.found == "none"
 }
 
-/// Rehearses as the unit would: see `rehearse`.
+/// Rehearses as the unit would: see `rehearse`. `confirm` asks whether the commands of this unit may run.
 ///
 /// # Errors
-/// The unit cannot be read, or the rehearsal fails.
+/// The unit cannot be read, the answer is no, or the rehearsal fails.
 #[cfg(unix)]
 pub(crate) fn rehearse_as_unit(
     unit: &str,
     scenario: &str,
     args: &DoctorArgs,
+    confirm: fn(&str) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let read = unit::read(unit)?;
     if args.report.is_some() {
@@ -120,7 +119,7 @@ pub(crate) fn rehearse_as_unit(
         ));
     }
     if !args.yes {
-        confirm_unit(unit)?;
+        confirm(unit)?;
     }
     let mut own = vec![
         "doctor".to_owned(),
