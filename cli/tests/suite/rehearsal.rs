@@ -1,4 +1,5 @@
-//! `doctor --rehearse`: what a rehearsal runs, asks and shows, in a shell and as a unit runs it.
+//! `doctor --rehearse`: what a rehearsal runs, asks and shows, in a shell and as a unit runs it; and `doctor --unit`, with programs in place
+//! of systemd's.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +8,9 @@ use std::process::Command;
 use unicode_width::UnicodeWidthStr;
 
 use crate::doctor::{assert_found, doctor, finding};
-use crate::support::{Finished, Folder, PREPARE_ALL, PROGRAM, Run, Terminal, VM, command, run};
+use crate::support::{
+    FakeService, Finished, Folder, PREPARE_ALL, PROGRAM, Run, Terminal, VM, command, run,
+};
 
 /// `doctor --rehearse` with these options, which asks no service for the name.
 fn rehearse(scenario: &str, options: &[&str]) -> Finished {
@@ -298,4 +301,22 @@ fn a_rehearsal_asks_on_the_terminal() {
             unasked.stderr
         );
     }
+}
+
+#[test]
+fn a_unit_whose_file_has_a_mistake_is_checked_all_the_same() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let config = folder.file("watch.toml", "stat = \"x\"\n");
+    let unit = format!(
+        "[Service]\nUser=root\nReadWritePaths=/srv/%i\nExecStart={PROGRAM} watch --config {config} --endpoint {}\n",
+        service.url()
+    );
+    let mut checks = command(&["doctor", "--json", "--unit", "app"]);
+    checks.env("PATH", systemd(&folder, &unit));
+    let finished = Run::start(checks).finish().with_code(1);
+    let mistake = format!("{config}:1:1: unknown key `stat`; did you mean `state`?");
+    assert_found(&finished, "policy", "fail", &mistake);
+    assert_found(&finished, "service", "ok", "answered");
+    let left_out = "app.service: checked as root, without ReadWritePaths, ";
+    assert_found(&finished, "unit", "warn", left_out);
 }
