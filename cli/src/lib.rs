@@ -135,9 +135,12 @@ fn doctor_or_rehearsal(args: DoctorArgs) -> Result<(), CommandError> {
     let Some(scenario) = args.rehearse.clone() else {
         return doctor::doctor(&args);
     };
+    if let Some(mistake) = args.watch.config.mistake {
+        return Err(CommandError::usage(mistake));
+    }
     #[cfg(unix)]
     if let Some(unit) = &args.unit {
-        return doctor::rehearse_as_unit(unit, &scenario, &args);
+        return doctor::rehearse_as_unit(unit, &scenario, &args, rehearse::confirm_unit);
     }
     rehearse::rehearse(args, &scenario)
 }

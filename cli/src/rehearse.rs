@@ -168,7 +168,6 @@ fn shorten(scenario: &mut Scenario, policy: &Policy) {
 
 /// Asks whether the commands may run.
 fn ask(watch: &crate::args::WatchArgs) -> Result<(), CommandError> {
-    let refused = |text: &str| CommandError::usage(text);
     let lines: Vec<_> = commands(watch)
         .filter(|(check, ..)| *check != Check::Gate)
         .map(|(_, option, command)| {
@@ -178,15 +177,28 @@ fn ask(watch: &crate::args::WatchArgs) -> Result<(), CommandError> {
     if lines.is_empty() {
         return Ok(());
     }
+    confirm("the commands of the options", &lines.concat())
+}
+
+/// Asks whether the commands of a unit may run.
+#[cfg(unix)]
+pub(crate) fn confirm_unit(unit: &str) -> Result<(), CommandError> {
+    confirm(&format!("the commands of the unit {}", printable(unit)), "")
+}
+
+/// Asks on the terminal whether these commands may run. `lines` has them, if they are known.
+///
+/// # Errors
+/// There is no terminal, or the answer is not yes.
+fn confirm(commands: &str, lines: &str) -> Result<(), CommandError> {
+    let refused = |text: &str| CommandError::usage(text);
     if !io::stdin().is_terminal() {
-        return Err(refused(
-            "a rehearsal runs the commands of the options on this machine; add --yes if that is wanted",
-        ));
+        return Err(CommandError::usage(format!(
+            "a rehearsal runs {commands} on this machine; add --yes if that is wanted"
+        )));
     }
-    let question = format!(
-        "A rehearsal runs these commands on this machine, now:\n{}Run them? [y/N] ",
-        lines.concat()
-    );
+    let question =
+        format!("A rehearsal runs {commands} on this machine, now.\n{lines}Run them? [y/N] ");
     print(question.as_bytes())?;
     let mut answer = String::new();
     let _ = io::stdin().lock().read_line(&mut answer);

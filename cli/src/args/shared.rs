@@ -56,6 +56,12 @@ pub(crate) struct ConfigArgs {
     /// Where the file names the policy.
     #[arg(skip)]
     pub(crate) policy_at: Option<String>,
+    /// The keys of the file that are for another command.
+    #[arg(skip)]
+    pub(crate) unused: Vec<String>,
+    /// Why the file could not be used, for `doctor`, which goes on without it.
+    #[arg(skip)]
+    pub(crate) mistake: Option<String>,
 }
 
 /// The names of this machine.

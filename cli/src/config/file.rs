@@ -41,6 +41,8 @@ pub(super) struct Setting {
 pub(super) struct ConfigFile {
     /// In the order of the file.
     pub(super) settings: Vec<Setting>,
+    /// Those of the other command that reads the file.
+    pub(super) unused: Vec<Setting>,
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
@@ -53,14 +55,16 @@ type Mistake = (Range<usize>, String);
 impl ConfigFile {
     /// Reads the options of a command from a file.
     ///
-    /// `others` are commands whose keys are known, but without an effect here.
+    /// `other` is the other command that reads the file: its keys are valid, and have no effect here. Rules are checked if
+    /// `checks_rules`.
     ///
     /// # Errors
     /// A usage error with line and column: no TOML, an unknown key, a value that no option has, or an invalid policy.
     pub(super) fn read(
         path: &Path,
         command: &Command,
-        others: &[&Command],
+        other: Option<&Command>,
+        checks_rules: bool,
     ) -> Result<Self, CommandError> {
         let cannot = |error: io::Error| {
             let path = printable(&path.display().to_string());
@@ -68,21 +72,36 @@ impl ConfigFile {
         };
         let mut file = Self {
             settings: Vec::new(),
+            unused: Vec::new(),
             path: path.to_owned(),
             text: read_settings(path).map_err(cannot)?,
         };
-        match settings(&file.text, path, command, others) {
-            Ok(settings) => file.settings = settings,
+        match settings(&file.text, path, command, other) {
+            Ok((own, unused)) => (file.settings, file.unused) = (own, unused),
             Err((span, message)) => return Err(file.error_at(file.position(&span), &message)),
         }
-        // Without tables, it is empty.
-        policy(path, &file.text).map(|_| file)
+        if checks_rules {
+            // Without tables, it is empty.
+            policy(path, &file.text)?;
+        }
+        Ok(file)
     }
 
     /// Whether the rules are in the file itself.
     pub(super) fn has_rules(&self) -> bool {
         let own = option("policy", &self.path);
         self.settings.iter().any(|setting| setting.argument == own)
+    }
+
+    /// The keys of the other command, each once.
+    pub(super) fn unused_keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        for setting in &self.unused {
+            if !keys.contains(&setting.key) {
+                keys.push(setting.key.clone());
+            }
+        }
+        keys
     }
 
     /// Where the value of a key is.
@@ -119,13 +138,13 @@ fn settings(
     text: &str,
     path: &Path,
     command: &Command,
-    others: &[&Command],
-) -> Result<Vec<Setting>, Mistake> {
+    other: Option<&Command>,
+) -> Result<(Vec<Setting>, Vec<Setting>), Mistake> {
     let table = DeTable::parse(text)
         .map_err(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))?;
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
-    let mut settings = Vec::new();
+    let (mut settings, mut unused) = (Vec::new(), Vec::new());
     let mut policy: Option<&str> = None;
     for (key, value) in entries {
         let name: &str = key.get_ref();
@@ -145,8 +164,15 @@ fn settings(
                 None => policy = Some(name),
             }
         }
+        let find = |command| options(command).find(|option| option.get_id() == name);
+        let own = find(command);
+        let list = if own.is_some() || is_table {
+            &mut settings
+        } else {
+            &mut unused
+        };
         let mut add = |span: Range<usize>, id: &str, argument: OsString| {
-            settings.push(Setting {
+            list.push(Setting {
                 key: id.to_owned(),
                 argument,
                 position: Position::of(text.as_bytes(), span.start),
@@ -161,8 +187,8 @@ fn settings(
             add(key.span(), "policy", option("policy", path));
             continue;
         }
-        let Some(argument) = options(command).find(|option| option.get_id() == name) else {
-            return Err((key.span(), unknown(name, command, others)));
+        let Some(argument) = own.or_else(|| find(other?)) else {
+            return Err((key.span(), unknown(name, command, other)));
         };
         let long = argument.get_long().unwrap_or(name);
         if name == ON {
@@ -187,7 +213,7 @@ fn settings(
             add(value.span(), name, option(long, &*plain(value)?));
         }
     }
-    Ok(settings)
+    Ok((settings, unused))
 }
 
 /// Whether the option's value is a command.
@@ -285,20 +311,14 @@ fn found(value: &DeValue<'_>, expected: &str) -> String {
     format!("found {article}, expected {expected}")
 }
 
-fn unknown(name: &str, command: &Command, others: &[&Command]) -> String {
-    let of = |command| options(command).map(|option| option.get_id().as_str());
-    if let Some(other) = others.iter().find(|other| of(other).any(|key| key == name)) {
-        return format!(
-            "`{name}` is an option of `{}`, and has no effect for `{}`; remove it",
-            other.get_name(),
-            command.get_name()
-        );
+fn unknown(name: &str, command: &Command, other: Option<&Command>) -> String {
+    let mut known: Vec<_> = POLICY_TABLES.into();
+    for command in [Some(command), other].into_iter().flatten() {
+        known.extend(options(command).map(|option| option.get_id().as_str()));
     }
-    let known = of(command).chain(POLICY_TABLES);
-    let suggestion = did_you_mean(nearest(name, known));
+    let suggestion = did_you_mean(nearest(name, known.into_iter()));
     format!(
-        "unknown key `{name}`; {suggestion}a key is an option of `scheduled-events {}` with _ for -, or rule or leader",
-        command.get_name()
+        "unknown key `{name}`; {suggestion}a key is an option of `watch` or `run` with _ for -, or rule or leader"
     )
 }
 

@@ -27,6 +27,9 @@ use file::{ConfigFile, Setting};
 /// The id of `--config`.
 const CONFIG: &str = "config";
 
+/// The subcommand that reports a mistake in the file as what it found.
+const DOCTOR: &str = "doctor";
+
 /// Why a command line cannot be used.
 #[derive(Debug)]
 pub(crate) enum ParseError {
@@ -138,6 +141,13 @@ impl InForce {
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
+
+    /// The keys of the file that are for another command.
+    pub(crate) fn unused(&self) -> Vec<String> {
+        self.file
+            .as_ref()
+            .map_or(Vec::new(), ConfigFile::unused_keys)
+    }
 }
 
 /// Reads a command line, and the configuration file that it names.
@@ -162,14 +172,37 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
     let Some((name, path, given)) = with_config(&given) else {
         return merge(plain?, None);
     };
+    match with_file(arguments, name, path, given) {
+        // A finding of it, beside what it finds without the file.
+        Err(ParseError::File(error)) if name == DOCTOR => {
+            let mut merged = merge(plain?, None)?;
+            if let Some(config) = merged.cli.command.config_mut() {
+                config.mistake = Some(error.message);
+            }
+            Ok(merged)
+        }
+        result => result,
+    }
+}
+
+/// Reads a command line of this subcommand with this file; `given` is what the command line has.
+fn with_file(
+    arguments: &[OsString],
+    name: &str,
+    path: &Path,
+    given: &ArgMatches,
+) -> Result<Merged, ParseError> {
     let mut command = Cli::command();
     command.build();
     let own = command.find_subcommand(name).unwrap_or(&command);
-    let others = ["watch", "run"].into_iter();
-    let others: Vec<_> = others
-        .filter_map(|name| command.find_subcommand(name))
-        .collect();
-    let mut file = ConfigFile::read(path, own, &others).map_err(ParseError::File)?;
+    let other = if name == "run" { "watch" } else { "run" };
+    let of_other = command.find_subcommand(other);
+    // Rules are a check of `doctor` by themselves.
+    let mut file =
+        ConfigFile::read(path, own, of_other, name != DOCTOR).map_err(ParseError::File)?;
+    if !file.unused.is_empty() {
+        check_unused(other, &file)?;
+    }
     file.settings.retain(|setting| {
         !matches!(
             given.value_source(&setting.key),
@@ -190,11 +223,11 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Merged, ParseError> {
         Err(error) => error,
     };
     let Some(excluded) = in_conflict(&error, &file, &merged) else {
-        return Err(in_file(error, &file, &merged));
+        return Err(in_file(error, &file, &file.settings, &merged));
     };
     // The command line replaces what it excludes, too.
     let matches = merged(&|setting| setting.key == excluded)
-        .map_err(|error| in_file(error, &file, &merged))?;
+        .map_err(|error| in_file(error, &file, &file.settings, &merged))?;
     file.settings.retain(|setting| setting.key != excluded);
     merge(matches, Some(file))
 }
@@ -205,9 +238,12 @@ type Merge<'a> = dyn Fn(&dyn Fn(&Setting) -> bool) -> Result<ArgMatches, clap::E
 fn merge(matches: ArgMatches, mut file: Option<ConfigFile>) -> Result<Merged, ParseError> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let (Some(file), Some((_, own))) = (&file, matches.subcommand()) {
-        check_service(own, file).map_err(ParseError::File)?;
+        check_service(own, file)
+            .and_then(|()| check_approvals(own, file))
+            .map_err(ParseError::File)?;
     }
     if let (Some(file), Some(config)) = (&mut file, cli.command.config_mut()) {
+        config.unused = file.unused_keys();
         config.text = file.has_rules().then(|| std::mem::take(&mut file.text));
         config.policy_at = file.place("policy");
     }
@@ -230,6 +266,40 @@ fn check_service(own: &ArgMatches, file: &ConfigFile) -> Result<(), CommandError
         checked.map_err(|error| file.error_at(setting.position, &error.message))?;
     }
     Ok(())
+}
+
+/// Checks the settings of the other command as that one would read them.
+fn check_unused(other: &str, file: &ConfigFile) -> Result<(), ParseError> {
+    let parsed = |without: &dyn Fn(&Setting) -> bool| {
+        let mut words: Vec<_> = ["scheduled-events", other].map(OsString::from).into();
+        let kept = file.unused.iter().filter(|setting| !without(setting));
+        words.extend(kept.map(|setting| setting.argument.clone()));
+        if other == "run" {
+            // A worker is no setting.
+            words.extend(["--", "-"].map(OsString::from));
+        }
+        Cli::command().try_get_matches_from(words)
+    };
+    match parsed(&|_| false) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(in_file(error, file, &file.unused, &parsed)),
+    }
+}
+
+/// Refuses approvals of `run` by a file in which something of `watch` holds them back, which `run` does not know.
+fn check_approvals(own: &ArgMatches, file: &ConfigFile) -> Result<(), CommandError> {
+    let approves = own.try_get_one::<bool>("approve").ok().flatten();
+    let holds_back = |setting: &&Setting| ["prepare", "gate", "dry_run"].contains(&&*setting.key);
+    match file.unused.iter().find(holds_back) {
+        Some(setting) if approves == Some(&true) => {
+            let message = format!(
+                "`run` would approve without regard to `{}`, which is for `watch`; remove --approve (`approve`) and let `watch` approve, or give `run` another file",
+                setting.key
+            );
+            Err(file.error_at(setting.position, &message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The subcommand, its configuration file and its own arguments, if it has a file.
@@ -258,12 +328,17 @@ fn in_conflict(error: &clap::Error, file: &ConfigFile, merged: &Merge<'_>) -> Op
 }
 
 /// The error with its place in the file, if a value of the file is the reason: without that value, it is another one or none.
-fn in_file(error: clap::Error, file: &ConfigFile, merged: &Merge<'_>) -> ParseError {
+fn in_file(
+    error: clap::Error,
+    file: &ConfigFile,
+    settings: &[Setting],
+    merged: &Merge<'_>,
+) -> ParseError {
     if !error.use_stderr() {
         return error.into();
     }
     let message = error.render().to_string();
-    let culprit = file.settings.iter().find(|culprit| {
+    let culprit = settings.iter().find(|culprit| {
         merged(&|setting| setting.position == culprit.position)
             .err()
             .is_none_or(|other| other.render().to_string() != message)

@@ -22,6 +22,7 @@ pub(crate) enum Check {
     Gate,
     Proxy,
     Others,
+    Unit,
 }
 
 impl AsRef<str> for Check {
@@ -40,6 +41,7 @@ impl AsRef<str> for Check {
             Self::Gate => "gate",
             Self::Proxy => "proxy",
             Self::Others => "others",
+            Self::Unit => "unit",
         }
     }
 }

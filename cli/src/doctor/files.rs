@@ -9,6 +9,7 @@ use scheduled_events::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX};
 use scheduled_events::state::{InspectError, Inspection};
 
 use super::check::{Check, Finding};
+use super::others::check_collector;
 use crate::args::WatchArgs;
 use crate::output::format::duration;
 use crate::own_files::check_files as check_paths;
@@ -180,7 +181,9 @@ fn metrics(path: &Path) -> Vec<Finding> {
             "write the path of a file",
         )];
     }
-    writable(Check::Metrics, path, SMALL)
+    let mut findings = writable(Check::Metrics, path, SMALL);
+    findings.extend(check_collector(path));
+    findings
 }
 
 #[cfg(test)]

@@ -100,28 +100,30 @@ fn raises_rights(check: Check, option: &str, command: &CommandLine) -> Option<Fi
 /// What polkit has to be asked about these commands.
 #[cfg(unix)]
 pub(super) fn questions(args: &WatchArgs) -> Vec<Asking> {
-    commands(args)
-        .filter_map(|(check, option, command)| {
-            let question = Question::of(command)?;
-            Some(Asking {
+    let mut asking = Vec::new();
+    for (check, option, command) in commands(args) {
+        for question in Question::all(command) {
+            asking.push(Asking {
                 check,
-                option,
+                option: option.clone(),
                 question,
-            })
-        })
-        .collect()
+            });
+        }
+    }
+    asking
 }
 
 /// Whether polkit lets this user do what `systemctl` is to do.
 fn asks_polkit(check: Check, option: &str, command: &CommandLine) -> Option<Finding> {
-    let question = Question::of(command)?;
-    if platform::is_root() {
+    let questions = Question::all(command);
+    if questions.is_empty() || platform::is_root() {
         return None;
     }
+    let words: Vec<_> = questions.iter().map(Question::words).collect();
     // Only root may ask about an action with its unit: `doctor --unit` does.
     let found = format!(
         "{option}: whether polkit allows {} is unknown: only root may ask",
-        question.words()
+        words.join(" and ")
     );
     let advice = format!("run `{}`", polkit::ADVICE);
     Some(Finding::warn(check, found, advice))

@@ -90,22 +90,27 @@ pub(crate) fn finish(
 
 /// The findings without `none` for a check that found something else.
 fn without_none(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let is_none = |finding: &Finding| finding.found == "none";
     let found = findings.iter().filter(|finding| !is_none(finding));
     let found: Vec<_> = found.map(|finding| finding.check).collect();
     findings.retain(|finding| !is_none(finding) || !found.contains(&finding.check));
     findings
 }
 
-/// Rehearses as the unit would: see `rehearse`.
+/// Whether there is nothing to check.
+fn is_none(finding: &Finding) -> bool {
+    finding.found == "none"
+}
+
+/// Rehearses as the unit would: see `rehearse`. `confirm` asks whether the commands of this unit may run.
 ///
 /// # Errors
-/// The unit cannot be read, or the rehearsal fails.
+/// The unit cannot be read, the answer is no, or the rehearsal fails.
 #[cfg(unix)]
 pub(crate) fn rehearse_as_unit(
     unit: &str,
     scenario: &str,
     args: &DoctorArgs,
+    confirm: fn(&str) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let read = unit::read(unit)?;
     if args.report.is_some() {
@@ -114,9 +119,7 @@ pub(crate) fn rehearse_as_unit(
         ));
     }
     if !args.yes {
-        return Err(CommandError::usage(format!(
-            "a rehearsal runs the commands of the unit {unit} on this machine; add --yes if that is wanted"
-        )));
+        confirm(unit)?;
     }
     let mut own = vec![
         "doctor".to_owned(),
@@ -127,33 +130,52 @@ pub(crate) fn rehearse_as_unit(
     if args.watch.output.json {
         own.push("--json".to_owned());
     }
-    unit::rehearse(&read, &own)
+    unit::rehearse(unit, &read, &own)
 }
 
 /// All checks.
 fn check(args: &DoctorArgs) -> Vec<Finding> {
     let watch = &args.watch;
     let mut findings = service::check_service(&watch.service, &watch.machine);
-    match load_policy(&watch.policy.policy, &watch.config) {
-        Ok(policy) => {
-            findings.push(policy::check_policy(watch, &policy));
-            findings.extend(check_arguments(watch, &policy));
-        }
-        Err(error) => {
-            let advice = "correct the policy: `watch` does not start with it";
-            findings.push(Finding::fail(Check::Policy, error.message, advice));
-            // What the options alone show does not depend on it.
-            let none = scheduled_events_core::Policy::observe();
-            let of_policy = [Check::Policy, Check::Prepare];
-            findings.extend(
-                check_arguments(watch, &none)
-                    .into_iter()
-                    .filter(|finding| !of_policy.contains(&finding.check)),
-            );
+    if let Some(mistake) = &watch.config.mistake {
+        let advice = "correct the file: `watch` does not start with it";
+        findings.push(Finding::fail(Check::Policy, mistake, advice));
+    } else {
+        match load_policy(&watch.policy.policy, &watch.config) {
+            Ok(policy) => {
+                findings.push(policy::check_policy(watch, &policy));
+                findings.extend(check_arguments(watch, &policy));
+            }
+            Err(error) => {
+                let advice = "correct the policy: `watch` does not start with it";
+                findings.push(Finding::fail(Check::Policy, error.message, advice));
+                // What the options alone show does not depend on it.
+                let none = scheduled_events_core::Policy::observe();
+                let of_policy = [Check::Policy, Check::Prepare];
+                findings.extend(
+                    check_arguments(watch, &none)
+                        .into_iter()
+                        .filter(|finding| !of_policy.contains(&finding.check)),
+                );
+            }
         }
     }
-    findings.extend(hooks::check_hooks(watch, args.unit_process.is_some()));
-    findings.extend(files::check_files(watch, args.unit_process));
+    let mut of_options = hooks::check_hooks(watch, args.unit_process.is_some());
+    of_options.extend(files::check_files(watch, args.unit_process));
+    if watch.config.mistake.is_some() {
+        let unknown = |finding: &mut Finding| {
+            *finding = Finding::warn(
+                finding.check,
+                "unknown: the file cannot be read",
+                "see policy",
+            );
+        };
+        of_options
+            .iter_mut()
+            .filter(|finding| is_none(finding))
+            .for_each(unknown);
+    }
+    findings.extend(of_options);
     findings.push(service::check_proxies());
     findings.push(others::check_others());
     findings

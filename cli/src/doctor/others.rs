@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use scheduled_events::files::folder_of;
+
 use super::check::{Check, Finding};
 
 /// A program that acts on scheduled events.
@@ -98,6 +100,41 @@ fn of(processes: &[Vec<String>], is_active: &dyn Fn(&str) -> bool) -> Finding {
     )
 }
 
+/// A folder that `node_exporter` reads in place of that of the metrics file.
+pub(super) fn check_collector(metrics: &Path) -> Option<Finding> {
+    collector(&command_lines(Path::new("/proc")), metrics)
+}
+
+fn collector(processes: &[Vec<String>], metrics: &Path) -> Option<Finding> {
+    const NAMES: [&str; 2] = ["node_exporter", "prometheus-node-exporter"];
+    const OPTION: &str = "--collector.textfile.directory";
+    let is_exporter = |words: &&Vec<String>| NAMES.iter().any(|name| is_program(words, name));
+    let mut folders = Vec::new();
+    for words in processes.iter().filter(is_exporter) {
+        let values =
+            words
+                .iter()
+                .enumerate()
+                .filter_map(|(at, word)| match word.strip_prefix(OPTION)? {
+                    "" => words.get(at + 1).map(String::as_str),
+                    rest => rest.strip_prefix('='),
+                });
+        // One that runs in a container may name a folder that is none here.
+        folders.extend(values.filter_map(|folder| fs::canonicalize(folder).ok()));
+    }
+    let own = fs::canonicalize(folder_of(metrics)).ok()?;
+    if folders.is_empty() || folders.contains(&own) {
+        return None;
+    }
+    let found = format!(
+        "node_exporter reads {}, and not {}",
+        folders[0].display(),
+        own.display()
+    );
+    let advice = "let the file be in the folder of its --collector.textfile.directory";
+    Some(Finding::warn(Check::Metrics, found, advice))
+}
+
 /// Whether one of the first words, the program or the script that an interpreter runs, is this one.
 fn is_program(words: &[String], name: &str) -> bool {
     let mut first = words.iter().filter(|word| !word.starts_with('-')).take(2);
@@ -132,6 +169,49 @@ mod tests {
     fn words(lines: &[&str]) -> Vec<Vec<String>> {
         let split = |line: &&str| line.split(' ').map(str::to_owned).collect();
         lines.iter().map(split).collect()
+    }
+
+    #[test]
+    fn a_folder_that_node_exporter_does_not_read_is_found() {
+        let folder = std::env::temp_dir().join(format!("doctor-metrics-{}", std::process::id()));
+        fs::create_dir_all(folder.join("read")).unwrap();
+        let read = folder.join("read").display().to_string();
+        let found = |line: &str, file: &str| collector(&words(&[line]), &folder.join(file));
+        for line in [
+            format!("/usr/bin/prometheus-node-exporter --collector.textfile.directory={read}"),
+            format!("/bin/node_exporter --web.x --collector.textfile.directory {read}/"),
+        ] {
+            assert_eq!(found(&line, "read/x.prom"), None, "{line}");
+            let finding = found(&line, "x.prom").unwrap();
+            assert_eq!(finding.outcome, Outcome::Warn);
+            let expected = format!("node_exporter reads {read}, and not ");
+            assert!(finding.found.starts_with(&expected), "{finding:?}");
+        }
+        for line in [
+            "/bin/node_exporter",
+            "/bin/node_exporter --collector.textfile.directory=/no/such",
+            "/bin/other --collector.textfile.directory=/",
+        ] {
+            assert_eq!(found(line, "x.prom"), None, "{line}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_is_seen_with_its_name() {
+        use std::os::unix::process::CommandExt as _;
+        let mut child = std::process::Command::new("sleep")
+            .arg0("/usr/lib/ocf/resource.d/heartbeat/azure-events-az")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut seen = command_lines(Path::new("/proc"));
+        seen.retain(|words| words.last().is_some_and(|last| last == "60"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let finding = of(&seen, &|_| false);
+        assert_eq!(finding.outcome, Outcome::Warn, "{seen:?}");
     }
 
     #[test]

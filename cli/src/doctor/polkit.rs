@@ -1,5 +1,6 @@
 //! What polkit answers for a `systemctl` of a hook: asked, not tried.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use scheduled_events::hooks::CommandLine;
@@ -42,6 +43,9 @@ const WITH_VALUE: [&str; 10] = [
     "--job-mode",
 ];
 
+/// Programs that run the text after `-c`.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
 /// What a hook asks systemd to do.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Question {
@@ -50,10 +54,48 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The question that this command leads to, if it is a `systemctl` that changes units of the
-    /// system.
-    pub(super) fn of(command: &CommandLine) -> Option<Self> {
-        let (program, arguments) = command.words().split_first()?;
+    /// The questions that this command leads to: for a `systemctl` that changes units of the system, and for
+    /// each one in the text of `sh -c`.
+    pub(super) fn all(command: &CommandLine) -> Vec<Self> {
+        let words = command.words();
+        let is_shell = |word: &String| {
+            let name = Path::new(word).file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| SHELLS.contains(&name))
+        };
+        let text = match words {
+            [shell, option, text, ..]
+                if is_shell(shell) && option.starts_with('-') && option.ends_with('c') =>
+            {
+                // A line ends a command, too.
+                text.replace('\n', " ; ")
+            }
+            _ => return Self::of(words).into_iter().collect(),
+        };
+        let Ok(text) = CommandLine::parse(&text) else {
+            return Vec::new();
+        };
+        let mut commands = vec![Vec::new()];
+        for word in text.words() {
+            let part = word.trim_end_matches(';');
+            let is_operator = ["", "&&", "||", "|", "&"].contains(&part);
+            if let Some(last) = commands.last_mut().filter(|_| !is_operator) {
+                last.push(part.to_owned());
+            }
+            if is_operator || part != word {
+                commands.push(Vec::new());
+            }
+        }
+        let mut questions = Vec::new();
+        for words in &commands {
+            let redirection = words.iter().position(|word| word.contains(['<', '>']));
+            questions.extend(Self::of(&words[..redirection.unwrap_or(words.len())]));
+        }
+        questions
+    }
+
+    /// The question of these words.
+    fn of(words: &[String]) -> Option<Self> {
+        let (program, arguments) = words.split_first()?;
         if Path::new(program).file_name()? != "systemctl" {
             return None;
         }
@@ -79,13 +121,10 @@ impl Question {
                 unit + ".service"
             }
         };
+        // What a shell replaces is not known.
+        let words = words.filter(|unit| !unit.contains(['$', '`']));
         let units: Vec<_> = words.map(with_type).collect();
         (!units.is_empty()).then_some(Self { verb, units })
-    }
-
-    /// The units.
-    pub(super) fn units(self) -> Vec<String> {
-        self.units
     }
 
     pub(super) fn words(&self) -> String {
@@ -126,9 +165,11 @@ pub(super) struct Asking {
 
 /// The units that a `systemctl` in this command changes.
 pub(crate) fn managed_units(command: &CommandLine) -> Vec<String> {
-    Question::of(command)
-        .map(Question::units)
-        .unwrap_or_default()
+    let mut units = Vec::new();
+    for question in Question::all(command) {
+        units.extend(question.units);
+    }
+    units
 }
 
 /// What polkit answered.
@@ -285,7 +326,11 @@ mod tests {
     use scheduled_events_text::finding::Outcome;
 
     fn question(text: &str) -> Option<Question> {
-        Question::of(&CommandLine::parse(text).unwrap())
+        all(text).pop()
+    }
+
+    fn all(text: &str) -> Vec<Question> {
+        Question::all(&CommandLine::parse(text).unwrap())
     }
 
     #[test]
@@ -311,6 +356,38 @@ mod tests {
             let found = question(text).map(|question| question.words());
             assert_eq!(found.as_deref(), words, "{text}");
         }
+    }
+
+    #[test]
+    fn what_systemctl_is_to_do_is_found_in_the_text_of_a_shell() {
+        for (text, expected) in [
+            (
+                "sh -c 'systemctl stop app && sync'",
+                &["`systemctl stop app.service`"][..],
+            ),
+            (
+                "/bin/bash -ec 'sync; systemctl stop a; systemctl start b c || systemctl restart d'",
+                &[
+                    "`systemctl stop a.service`",
+                    "`systemctl start b.service c.service`",
+                    "`systemctl restart d.service`",
+                ],
+            ),
+            (
+                "sh -c 'systemctl stop app\nsync\nsystemctl start x.socket >/dev/null 2>&1'",
+                &["`systemctl stop app.service`", "`systemctl start x.socket`"],
+            ),
+            ("sh -c 'systemctl stop \"$UNIT\" && sync'", &[]),
+            ("sh -c 'echo systemctl stop app'", &[]),
+            ("sh -c 'systemctl --user stop app ; '", &[]),
+            ("sh drain -c 'systemctl stop app'", &[]),
+            ("sh -c", &[]),
+        ] {
+            let found: Vec<_> = all(text).iter().map(Question::words).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+        let command = CommandLine::parse("sh -c 'systemctl stop a && systemctl stop b'").unwrap();
+        assert_eq!(managed_units(&command), ["a.service", "b.service"]);
     }
 
     #[test]

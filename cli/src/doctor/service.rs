@@ -238,6 +238,9 @@ fn about_machine(compute: &Value, name: &str) -> String {
         ("Spot", "Delete") => format!("{kind}; Spot, deleted when it is evicted"),
         ("Spot", "Deallocate") => format!("{kind}; Spot, deallocated when it is evicted"),
         ("Spot", _) => format!("{kind}; Spot"),
+        ("" | "Regular", _) if compute["priority"].is_string() => {
+            format!("{kind}; not a Spot machine")
+        }
         _ => kind,
     }
 }
@@ -318,6 +321,16 @@ mod tests {
                 json!({"priority": "Spot", "evictionPolicy": "Delete"}),
                 "db",
                 "single machine; Resources have its name; Spot, deleted when it is evicted",
+            ),
+            (
+                json!({"priority": "", "evictionPolicy": ""}),
+                "db",
+                "single machine; Resources have its name; not a Spot machine",
+            ),
+            (
+                json!({"priority": "Regular"}),
+                "db",
+                "single machine; Resources have its name; not a Spot machine",
             ),
         ] {
             assert_eq!(about_machine(&compute, name), expected);

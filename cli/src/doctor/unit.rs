@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Finding};
 use super::hooks::questions;
-use super::others::check_others;
+use super::others::{check_collector, check_others};
 use super::polkit::{Asking, answers_for};
-use super::unit_text::logical_lines;
+use super::unit_text::{checked_as, logical_lines};
 use crate::args::WatchArgs;
 use crate::error::CommandError;
+use crate::output::diagnose;
 
 /// Settings of `[Service]` that do not belong to the environment of its process.
 const LEFT_OUT: [&str; 30] = [
@@ -55,6 +56,9 @@ const LEFT_OUT: [&str; 30] = [
     "RuntimeDirectory",
 ];
 
+/// For a watcher's records of processes, which the checks do not read.
+const BOOT_ID: &str = "SCHEDULED_EVENTS_BOOT_ID=%b";
+
 /// The unit as its files have it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
@@ -62,6 +66,8 @@ pub(super) struct Unit {
     settings: Vec<(String, String)>,
     /// The program and its arguments.
     command: Vec<String>,
+    /// The keys of settings that cannot be repeated: systemd alone replaces a part of their values.
+    left_out: Vec<String>,
 }
 
 impl Unit {
@@ -83,8 +89,10 @@ impl Unit {
             let (key, value) = (key.trim(), value.trim());
             if key == "ExecStart" {
                 unit.command = words(name, value)?;
-            } else if !key.starts_with("Exec") && !LEFT_OUT.contains(&key) && !has_specifier(value)
-            {
+            } else if key.starts_with("Exec") || LEFT_OUT.contains(&key) || value == BOOT_ID {
+            } else if has_specifier(value) {
+                unit.left_out.push(key.to_owned());
+            } else {
                 unit.settings
                     .push((key.to_owned(), value.replace("%%", "%")));
             }
@@ -118,6 +126,16 @@ impl Unit {
     fn properties(&self) -> Vec<String> {
         let property = |(key, value): &(String, String)| format!("--property={key}={value}");
         self.settings.iter().map(property).collect()
+    }
+
+    /// As whom it is checked, and what of it is not.
+    fn finding(&self, name: &str) -> Finding {
+        let user = match self.setting("User") {
+            Some(user) => user,
+            None if self.is_root() => "root",
+            None => "a user of its own",
+        };
+        checked_as(name, user, &self.left_out)
     }
 
     /// Whether its processes run as root.
@@ -186,6 +204,8 @@ pub(super) struct Inside {
     /// The values of `--audit` and `--vm-name`.
     pub(super) audit: Option<PathBuf>,
     pub(super) names: Vec<String>,
+    /// The value of `--metrics-file`.
+    metrics_file: Option<PathBuf>,
 }
 
 impl Inside {
@@ -194,6 +214,7 @@ impl Inside {
             asking: questions(args),
             audit: args.audit.clone(),
             names: args.machine.vm_name.clone(),
+            metrics_file: args.metrics_file.clone(),
         }
     }
 }
@@ -242,6 +263,8 @@ pub(super) fn check(name: &str, unit: &Unit) -> Result<(Vec<Finding>, Inside), C
     // The sandbox hides other processes, and polkit answers only root.
     findings.retain(|finding| finding.check != Check::Others);
     findings.push(check_others());
+    findings.extend(inside.metrics_file.as_deref().and_then(check_collector));
+    findings.push(unit.finding(&full));
     if !unit.is_root() {
         findings.extend(answers_for(&inside.asking, &unit.properties()));
     }
@@ -253,7 +276,10 @@ pub(super) fn check(name: &str, unit: &Unit) -> Result<(Vec<Finding>, Inside), C
 ///
 /// # Errors
 /// `systemd-run` fails, or the rehearsal does.
-pub(super) fn rehearse(unit: &Unit, own: &[String]) -> Result<(), CommandError> {
+pub(super) fn rehearse(name: &str, unit: &Unit, own: &[String]) -> Result<(), CommandError> {
+    if !unit.left_out.is_empty() {
+        diagnose("warning", &unit.finding(&full_name(name)).sentence());
+    }
     let extra = [("IPAddressAllow", "localhost")];
     let status = Command::new("systemd-run")
         .args(unit.arguments(&extra, own))
@@ -300,6 +326,7 @@ fn systemctl(arguments: &[&str]) -> Result<String, CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scheduled_events_text::finding::Outcome;
 
     const SHIPPED: &str = include_str!("../../systemd/scheduled-events.service");
     /// A drop-in from before the configuration file.
@@ -368,6 +395,20 @@ mod tests {
         }
         assert_eq!(unit.setting("User"), Some("scheduled-events"));
         assert!(!unit.is_root());
+    }
+
+    #[test]
+    fn what_cannot_be_repeated_is_named() {
+        let text = "[Service]\nExecStart=/a watch\nReadWritePaths=/srv/%i\nReadWritePaths=/srv/100%%\nEnvironment=TOKEN=%i\n";
+        let unit = parse(text).unwrap();
+        assert_eq!(unit.properties(), ["--property=ReadWritePaths=/srv/100%"]);
+        let finding = unit.finding("u.service");
+        assert_eq!(finding.outcome, Outcome::Warn);
+        let expected = "u.service: checked as root, without ReadWritePaths, Environment, ";
+        assert!(finding.found.starts_with(expected), "{finding:?}");
+        let shipped = parse(SHIPPED).unwrap().finding("u.service");
+        let expected = Finding::ok(Check::Unit, "u.service: checked as scheduled-events");
+        assert_eq!(shipped, expected);
     }
 
     #[test]

@@ -51,10 +51,14 @@ pub(crate) fn config(args: &WatchArgs, in_force: &InForce) -> Result<(), Command
         let origin = origin(&value.origin, 0, in_force);
         line(&mut text, &value.key, &assigned, &origin);
     }
-    if !unset.is_empty() {
-        let unset = unset.join(", ");
-        let lines = wrap(&unset, Some(UNSET_WIDTH));
-        let _ = writeln!(text, "# not set: {}", lines.join("\n#          "));
+    let of_run = in_force.unused();
+    for (heading, keys) in [("not set", unset), ("for `run`", of_run)] {
+        if !keys.is_empty() {
+            let keys = keys.join(", ");
+            let lines = wrap(&keys, Some(UNSET_WIDTH));
+            let indented = format!("\n#{:1$}", "", heading.len() + 3);
+            let _ = writeln!(text, "# {heading}: {}", lines.join(&indented));
+        }
     }
     let from = others
         .iter()

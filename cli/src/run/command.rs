@@ -22,7 +22,7 @@ use super::phase_file::PhaseFile;
 use super::policy::{ending_types, policy, with_advice};
 use super::supervisor::Supervisor;
 use crate::api_version::policy_warning;
-use crate::args::{OnAdvice, RunArgs};
+use crate::args::{ConfigArgs, OnAdvice, RunArgs};
 use crate::endpoint::connect;
 use crate::error::CommandError;
 use crate::output::format::{count, from_now};
@@ -70,6 +70,21 @@ fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
     }
 }
 
+/// Says which commands of the file are those of a watcher: a person may expect them to be run.
+fn note_unused(config: &ConfigArgs) {
+    let commands = ["prepare", "recover", "gate", "on"];
+    let unused = config.unused.iter().map(String::as_str);
+    let unused: Vec<_> = unused.filter(|key| commands.contains(key)).collect();
+    if let (false, Some(path)) = (unused.is_empty(), &config.config) {
+        let text = format!(
+            "{} of {} are for `watch`: `run` does not run them",
+            unused.join(", "),
+            path.display()
+        );
+        diagnose("note", &text);
+    }
+}
+
 fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     let files = OwnFiles::default()
         .state(args.state.as_deref())
@@ -78,6 +93,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         .config(args.config.config.as_deref())
         .policy(args.policy.as_deref().unwrap_or_default())
         .check()?;
+    note_unused(&args.config);
     let policy = policy(&args)?;
     if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
         diagnose("warning", &warning);

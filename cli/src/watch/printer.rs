@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use scheduled_events_core::record::{EventMembers, ResourceList};
 use scheduled_events_core::{Action, Change, UnixSeconds};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::args::OutputArgs;
 use crate::output::format::{
@@ -243,9 +244,15 @@ impl RecordPrinter {
                 let time = self.stamp(timed.time);
                 let (event_type, id) = (cell(event_type), sentence(&id.to_string()));
                 let line = format!(
-                    "{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}"
+                    "{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  "
                 );
-                print_progress(&format!("{}\n", line.trim_end()));
+                let width = format!("{time}  {word:<13}  {event_type:<9}  {id}  {rest}").width();
+                if terminal::output_width().is_none_or(|columns| width <= columns) {
+                    print_progress(&format!("{}\n", (line + rest).trim_end()));
+                } else {
+                    print_progress(&format!("{}\n", line.trim_end()));
+                    self.below(rest);
+                }
             };
         match &timed.record {
             Record::Change { change, event } => {
@@ -417,7 +424,9 @@ impl RecordPrinter {
             } else {
                 String::new()
             };
-            print_progress(&format!("{prefix}{text}\n"));
+            for line in wrap(text, terminal::output_width()) {
+                print_progress(&format!("{prefix}{line}\n"));
+            }
         }
     }
 }
@@ -448,7 +457,7 @@ fn log_record(
         timed.record,
         Record::Problem { .. } | Record::Untracked { .. } | Record::NoAdvice { .. }
     );
-    let machine = timed.machine.map(printable);
+    let (machine, vm_id) = (timed.machine.map(printable), timed.vm_id.map(printable));
     let mut fields = vec![("SCHEDULED_EVENTS_RECORD", timed.record.kind())];
     if is_event {
         fields.extend([
@@ -456,8 +465,12 @@ fn log_record(
             ("SCHEDULED_EVENTS_ID", &*id),
         ]);
     }
-    let machine = machine.as_deref();
-    fields.extend(machine.map(|machine| ("SCHEDULED_EVENTS_MACHINE", machine)));
+    for (name, value) in [
+        ("SCHEDULED_EVENTS_MACHINE", machine.as_deref()),
+        ("SCHEDULED_EVENTS_VM_ID", vm_id.as_deref()),
+    ] {
+        fields.extend(value.map(|value| (name, value)));
+    }
     if !journal::send(priority, line, &fields) {
         print_progress(&format!("{}{line}\n", priority.prefix()));
     }

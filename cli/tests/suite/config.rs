@@ -59,10 +59,14 @@ fn a_mistake_in_the_file_is_reported_with_line_and_column() {
         // `run`, and so its options, is not on Windows.
         #[cfg(unix)]
         (
-            "grace = \"8s\"",
-            "1:1",
-            "`grace` is an option of `run`, and has no effect for `",
+            "json = true\ngrace = \"soon\"",
+            "2:9",
+            "expected a time such as 8s",
         ),
+        #[cfg(unix)]
+        ("grace = true", "1:9", "found a boolean, expected a text"),
+        #[cfg(unix)]
+        ("every = \"5min\"", "1:9", "--checkpoint <COMMAND>"),
         ("config = \"a\"", "1:1", "unknown key `config`"),
         ("interval = \"soon\"", "1:12", "expected a time such as 1s"),
         ("interval = 1.5", "1:12", "found a float, expected a text"),
@@ -242,6 +246,64 @@ fn the_command_line_and_the_environment_replace_the_file() {
     watch.env("SCHEDULED_EVENTS_ENDPOINT", service.url());
     let finished = Run::start(watch).finish().with_code(0);
     assert_eq!(finished.of_kind("decision")[0]["action"], "approve");
+}
+
+#[test]
+#[cfg(unix)]
+fn one_file_serves_watch_and_run() {
+    let folder = Folder::new();
+    let service = FakeService::start();
+    let log = folder.path("log");
+    let command_for = |what: &str| json!(helper(&[format!("append {log} {what}")]));
+    let (warmup, prepare) = (command_for("warm"), command_for("prepare"));
+    let config = folder.file(
+        "watch.toml",
+        format!(
+            "endpoint = {:?}\nmax_polls = 1\nprepare = {prepare}\nrecover = \"true\"\nrecover_all = true\n\
+             audit = {:?}\nwarmup = {warmup}\ngrace = \"1s\"\nstop_before = \"2min\"\n[on]\nscheduled = [[\"a\"], [\"b\"]]\n{PREPARE_ALL}",
+            service.url(),
+            folder.path("audit"),
+        ),
+    );
+    run(&["check", "--config", &config]).with_code(0);
+    let printed = run(&["config", "--config", &config]).with_code(0).stdout;
+    assert!(
+        printed.contains("\n# for `run`: warmup, grace, stop_before\n"),
+        "{printed}"
+    );
+    run(&["watch", "--config", &config]).with_code(0);
+    assert!(std::path::Path::new(&folder.path("audit")).exists());
+    assert!(!std::path::Path::new(&log).exists());
+    // What is for the watcher is not run, and a person is told so.
+    let kept = run(&["run", "--config", &config, "--", "true"]).with_code(0);
+    assert_eq!(lines(&log), ["warm"]);
+    let note = format!(
+        "note: prepare, recover, on of {config} are for `watch`: `run` does not run them\n"
+    );
+    assert!(kept.stderr.contains(&note), "{}", kept.stderr);
+}
+
+#[test]
+#[cfg(unix)]
+fn run_approves_nothing_with_a_file_in_which_a_watcher_would_wait() {
+    let folder = Folder::new();
+    for (text, key) in [
+        ("approve = true\nprepare = \"true\"\n", "prepare"),
+        ("approve = true\ngate = \"true\"\n", "gate"),
+        ("approve = true\ndry_run = true\n", "dry_run"),
+    ] {
+        let config = folder.file("watch.toml", text);
+        let refused = run(&["run", "--config", &config, "--", "true"]).with_code(2);
+        assert!(
+            refused.stderr.starts_with(&format!("error: {config}:2:"))
+                && refused
+                    .stderr
+                    .contains(&format!("would approve without regard to `{key}`")),
+            "{}",
+            refused.stderr
+        );
+        run(&["check", "--config", &config]).with_code(0);
+    }
 }
 
 #[test]

@@ -25,14 +25,14 @@ const CHECKS: [&str; 13] = [
 const SCENARIO: &str = "about = \"A reboot.\"\n[[event]]\nevent_type = \"Reboot\"\n";
 
 /// `doctor --json` of an endpoint with these options.
-fn doctor(endpoint: &str, options: &[&str]) -> Finished {
+pub(crate) fn doctor(endpoint: &str, options: &[&str]) -> Finished {
     let all = [&["doctor", "--json", "--endpoint", endpoint], options].concat();
     run(&all)
 }
 
 /// The finding of a check.
 #[track_caller]
-fn finding(finished: &Finished, check: &str) -> Value {
+pub(crate) fn finding(finished: &Finished, check: &str) -> Value {
     let mut found = finished.records();
     found.retain(|finding| finding["check"] == check);
     assert_eq!(found.len(), 1, "{check}: {finished:?}");
@@ -41,7 +41,7 @@ fn finding(finished: &Finished, check: &str) -> Value {
 
 /// Checks that a finding has this outcome, this text and, unless it is `ok`, advice.
 #[track_caller]
-fn assert_found(finished: &Finished, check: &str, outcome: &str, text: &str) {
+pub(crate) fn assert_found(finished: &Finished, check: &str, outcome: &str, text: &str) {
     let finding = finding(finished, check);
     assert_eq!(finding["outcome"], outcome, "{finding}");
     let found = finding["found"].as_str().expect("a text");
@@ -112,8 +112,8 @@ fn nothing_is_broken_and_nothing_is_found() {
     for finding in &records {
         let members: Vec<_> = finding.as_object().expect("an object").keys().collect();
         assert_eq!(members, ["check", "do", "found", "outcome"]);
-        // Room on the disk and other programs are the machine's.
-        if !["audit", "others"].contains(&finding["check"].as_str().expect("a word")) {
+        // Room on the disk and other programs, such as a node_exporter, are the machine's.
+        if !["audit", "metrics", "others"].contains(&finding["check"].as_str().expect("a word")) {
             assert_eq!(finding["outcome"], "ok", "{finding}");
             assert_eq!(finding["do"], Value::Null, "{finding}");
         }
@@ -302,6 +302,55 @@ fn a_broken_policy_is_found() {
 }
 
 #[test]
+fn a_broken_configuration_is_found_and_the_rest_is_checked_all_the_same() {
+    let (service, folder) = (service(), Folder::new());
+    let (config, report) = (folder.path("watch.toml"), folder.path("report"));
+    let state = folder.path("state");
+    let check = |text: &str, options: &[&str]| {
+        folder.file("watch.toml", text);
+        let all = [&["--config", &config], options].concat();
+        let finished = doctor(&service.url(), &all).with_code(1);
+        assert_eq!(finished.stderr, "", "{text}");
+        let checks = finished.records().into_iter();
+        let checks: Vec<_> = checks.map(|finding| finding["check"].clone()).collect();
+        assert_eq!(checks, CHECKS, "{text}");
+        assert_found(&finished, "service", "ok", "answered");
+        assert_found(&finished, "name", "ok", VM);
+        finished
+    };
+    // Rules are a part of the file: the options beside them can be checked.
+    for (rule, reason) in [
+        ("action = \"approve\"\nmax_durration = 8\n", ":4:1: "),
+        ("action = \"aprove\"\n", ":3:10: "),
+    ] {
+        let text = format!("state = {state:?}\n[[rule]]\n{rule}");
+        let finished = check(&text, &[]);
+        assert_found(&finished, "policy", "fail", &format!("{config}{reason}"));
+        assert_found(&finished, "state", "ok", "state does not exist yet");
+    }
+    for (text, reason) in [
+        ("stat = \"x\"\n", ":1:1: unknown key `stat`"),
+        ("interval = \"soon\"\n", ":1:12: "),
+        ("interval = 8s\n", ":1:"),
+    ] {
+        let finished = check(text, &["--prepare", "true"]);
+        assert_found(&finished, "policy", "fail", &format!("{config}{reason}"));
+        assert_found(&finished, "prepare", "ok", "--prepare runs ");
+        assert_found(&finished, "state", "warn", "the file cannot be read");
+    }
+    let all = ["--config", &config, "--report", &report];
+    let finished = doctor(&service.url(), &all).with_code(1);
+    assert!(finished.stderr.starts_with("note: the report is in "));
+    let text = fs::read_to_string(&report).expect("a report");
+    assert!(text.contains("FAIL  policy "), "{text}");
+    // There is nothing to rehearse with.
+    let rehearsed = [&["doctor", "--rehearse", "reboot", "--yes"], &all[..2]].concat();
+    let rehearsed = run(&rehearsed).with_code(2);
+    let place = format!("error: {config}:1:");
+    assert!(rehearsed.stderr.starts_with(&place), "{}", rehearsed.stderr);
+}
+
+#[test]
 fn hooks_that_cannot_run_are_found() {
     let (service, folder) = (service(), Folder::new());
     let (policy, state) = (
@@ -464,6 +513,8 @@ fn what_the_user_may_not_run_or_ask_is_found() {
         &secret,
         "--recover",
         "systemctl start app",
+        "--on",
+        "completed=sh -c 'systemctl restart x && sync'",
     ];
     let finished = doctor_as_user(&program, &service.url(), &options);
     // This user's own file, if the tests do not run as root.
@@ -478,6 +529,27 @@ fn what_the_user_may_not_run_or_ask_is_found() {
             "whether polkit allows `systemctl start app.service` is unknown: only root may ask";
         assert_found(&finished, "recover", "warn", text);
     }
+    let in_shell = "whether polkit allows `systemctl restart x.service` is unknown";
+    assert_found(&finished, "on", "warn", in_shell);
+}
+
+#[test]
+fn a_hook_that_would_gain_rights_where_none_can_is_found() {
+    let service = service();
+    let url = service.url();
+    let options = [
+        "doctor",
+        "--json",
+        "--endpoint",
+        &url,
+        "--on",
+        "completed=su -c drain",
+    ];
+    let wrapper = ["setpriv", "--no-new-privs", "--"].map(str::to_owned);
+    let finished = Run::start(wrap(&wrapper, &command(&options))).finish();
+    let text = "--on completed=: su gains no rights here: NoNewPrivileges is set";
+    assert_found(&finished, "on", "fail", text);
+    assert!(!run(&options).stdout.contains("NoNewPrivileges"));
 }
 
 #[test]
@@ -622,153 +694,6 @@ fn a_unit_is_read_by_root_alone_and_excludes_options() {
     assert!(Path::new(PROGRAM).exists());
 }
 
-/// `doctor --rehearse` with these options, which asks no service for the name.
-fn rehearse(scenario: &str, options: &[&str]) -> Finished {
-    let all = ["--vm-name", VM, "--rehearse", scenario, "--yes"];
-    doctor("http://127.0.0.1:1", &[&all, options].concat())
-}
-
-#[test]
-fn a_rehearsal_runs_the_commands_from_the_announcement_to_the_recovery() {
-    let folder = Folder::new();
-    let (policy, log) = (folder.file("policy.toml", PREPARE_ALL), folder.path("log"));
-    let note = |what: &str| {
-        format!("sh -c 'echo {what} $SCHEDULED_EVENTS_RESOURCES >> {log}; echo {what} printed'")
-    };
-    let (prepare, recover) = (note("prepare"), note("recover"));
-    let on = format!("completed={}", note("completed"));
-    let (state, audit) = (folder.path("state"), folder.path("audit"));
-    let options = [
-        "--policy",
-        &policy,
-        "--prepare",
-        &prepare,
-        "--recover",
-        &recover,
-        "--on",
-        &on,
-        "--state",
-        &state,
-        "--audit",
-        &audit,
-    ];
-    let finished = rehearse("Reboot", &options).with_code(0);
-    assert_found(&finished, "prepare", "ok", "--prepare: ready after ");
-    assert_found(&finished, "prepare", "ok", " of a notice of 15 min");
-    assert_found(&finished, "recover", "ok", "--recover: done after ");
-    assert_found(&finished, "policy", "ok", "the event was approved");
-    assert_found(&finished, "on", "ok", "1 change had commands");
-    let mut lines = crate::support::lines(&log);
-    // The command for the end of the event runs beside the recovery.
-    lines[1..].sort();
-    assert_eq!(
-        lines,
-        ["prepare WestNO_0", "completed WestNO_0", "recover WestNO_0"]
-    );
-    assert!(
-        finished.stderr.contains("prepare: prepare printed\n"),
-        "{}",
-        finished.stderr
-    );
-    // The files of a watcher that may run are left alone.
-    assert_eq!(folder.names(), ["log", "policy.toml"]);
-}
-
-#[test]
-fn a_rehearsal_shows_what_fails_and_recovers_all_the_same() {
-    let folder = Folder::new();
-    let policy = folder.file("policy.toml", PREPARE_ALL);
-    let options = [
-        "--policy",
-        &policy,
-        "--prepare",
-        "sh -c 'exit 3'",
-        "--recover",
-        "true",
-    ];
-    let finished = rehearse("live-migration", &options).with_code(1);
-    assert_found(&finished, "prepare", "fail", "--prepare: failed after ");
-    assert_found(&finished, "recover", "ok", "--recover: done after ");
-    assert!(
-        finished.stderr.contains("exit status: 3"),
-        "{}",
-        finished.stderr
-    );
-    let options = [
-        "--policy",
-        &policy,
-        "--prepare",
-        "true",
-        "--recover",
-        "false",
-    ];
-    let finished = rehearse("user-reboot", &options).with_code(1);
-    assert_found(&finished, "recover", "fail", "--recover: failed after ");
-}
-
-#[test]
-fn a_rehearsal_without_a_command_says_which_one_to_add() {
-    let folder = Folder::new();
-    let policy = folder.file("policy.toml", PREPARE_ALL);
-    let recovered = rehearse("preempt", &["--policy", &policy, "--prepare", "true"]).with_code(0);
-    assert_found(&recovered, "prepare", "ok", "--prepare: ready after ");
-    assert_found(
-        &recovered,
-        "recover",
-        "warn",
-        "there is --prepare, but no --recover",
-    );
-    let prepared = rehearse("preempt", &["--policy", &policy, "--recover", "true"]).with_code(1);
-    let found = "there is no --prepare: the event was held";
-    assert_found(&prepared, "prepare", "fail", found);
-    let advice = &finding(&prepared, "prepare")["do"];
-    assert_eq!(advice, "add --prepare COMMAND");
-    let without = rehearse("preempt", &["--policy", &policy]).with_code(1);
-    assert_found(&without, "prepare", "fail", found);
-    assert_found(&without, "recover", "ok", "none");
-}
-
-#[test]
-fn a_rehearsal_of_an_event_that_is_held_runs_nothing() {
-    let folder = Folder::new();
-    let prepare = format!("touch {}", folder.path("ran"));
-    let finished = rehearse("preempt", &["--prepare", &prepare]).with_code(0);
-    assert_found(
-        &finished,
-        "policy",
-        "warn",
-        "the event was not approved (hold: the policy only observes)",
-    );
-    assert_found(&finished, "prepare", "warn", "--prepare did not run");
-    assert!(folder.names().is_empty());
-}
-
-#[test]
-fn a_rehearsal_asks_before_it_runs_commands() {
-    let folder = Folder::new();
-    let policy = folder.file("policy.toml", PREPARE_ALL);
-    let prepare = format!("touch {}", folder.path("ran"));
-    let options = [
-        "doctor",
-        "--policy",
-        &policy,
-        "--prepare",
-        &prepare,
-        "--rehearse",
-        "reboot",
-    ];
-    let refused = run(&options).with_code(2);
-    assert!(
-        refused.stderr.contains("add --yes if that is wanted"),
-        "{}",
-        refused.stderr
-    );
-    let unknown = run(&["doctor", "--rehearse", "rebot", "--yes"]).with_code(2);
-    assert!(unknown.stderr.starts_with("error: "), "{}", unknown.stderr);
-    run(&["doctor", "--yes"]).with_code(2);
-    assert_eq!(folder.names(), ["policy.toml"]);
-}
-
 #[test]
 fn a_report_says_what_was_found_and_not_whose_machine_it_is() {
     let (service, folder) = (play(SCENARIO, &[]), Folder::new());
@@ -872,7 +797,7 @@ fn checks_inside_a_unit_leave_what_only_root_can_do_to_root() {
     let last = finished.records().pop().expect("a record");
     assert_eq!(
         last.to_string(),
-        r#"{"asking":[{"check":"on","option":"--on completed=","question":{"units":["app.service"],"verb":"start"}}],"audit":"/no/audit","names":["WestNO_0"]}"#
+        r#"{"asking":[{"check":"on","option":"--on completed=","question":{"units":["app.service"],"verb":"start"}}],"audit":"/no/audit","metrics_file":null,"names":["WestNO_0"]}"#
     );
 }
 

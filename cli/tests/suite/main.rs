@@ -16,6 +16,8 @@ mod operate;
 mod output;
 mod pages;
 #[cfg(unix)]
+mod rehearsal;
+#[cfg(unix)]
 mod replay_outside;
 #[cfg(unix)]
 mod run;

@@ -37,7 +37,7 @@ const CALLS: [&str; 21] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 40] = [
+const OTHERS: [(&str, &str); 41] = [
     (
         "replay/src/scenario/file.rs",
         "mistakes in a scenario file, each with what to write",
@@ -130,6 +130,7 @@ const OTHERS: [(&str, &str); 40] = [
     ("cli/src/doctor/polkit.rs", "the output of `doctor`"),
     ("cli/src/doctor/service.rs", "the output of `doctor`"),
     ("cli/src/doctor/others.rs", "the output of `doctor`"),
+    ("cli/src/doctor/unit_text.rs", "the output of `doctor`"),
     (
         "cli/src/operate/simulate_eviction.rs",
         "the output of commands for operators",

@@ -1,7 +1,7 @@
 //! A pseudoterminal for the program under test.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -52,6 +52,14 @@ impl Terminal {
     /// Connects standard input of a command to the terminal.
     pub fn connect_input(&self, command: &mut Command) {
         command.stdin(self.terminal.try_clone().expect("a file descriptor"));
+    }
+
+    /// Types a line, which a command that is connected reads.
+    pub fn enter(&self, line: &str) {
+        let typed = format!("{line}\n");
+        (&self.controller)
+            .write_all(typed.as_bytes())
+            .expect("a pseudoterminal");
     }
 
     /// Runs a command to its end. Returns its output, with the line ends of a file.

@@ -76,11 +76,21 @@ fn records_are_lines_with_a_priority_where_the_socket_is_not() {
 #[test]
 fn records_have_fields_where_the_socket_is() {
     let folder = Folder::new();
-    let path = folder.path("socket");
+    let state = folder.path("state");
+    // A watcher with a state file asks for the id of its machine.
+    let id = "SCHEDULED_EVENTS_VM_ID=4e9b5f62-0b37-4c5f-8d0e-6b2f6f2c8a11";
+    for (more, id) in [(&[][..], None), (&["--state", &state], Some(id))] {
+        check_fields(&folder, more, id);
+    }
+}
+
+/// Checks the fields of the records of a watcher with these options.
+fn check_fields(folder: &Folder, more: &[&str], id: Option<&str>) {
+    let path = folder.path(&format!("socket-{}", more.len()));
     // It imitates the socket of systemd-journald.
     let journal = UnixDatagram::bind(&path).expect("a socket");
     journal.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let (output, _) = watch(&folder, &[], true, &path);
+    let (output, _) = watch(folder, more, true, &path);
     assert_eq!(
         output.lines().count(),
         1,
@@ -95,7 +105,7 @@ fn records_have_fields_where_the_socket_is() {
         let text = std::str::from_utf8(&buffer[..length]).expect("text");
         let fields: Vec<_> = text.lines().collect();
         assert!(fields[0].starts_with(&format!("MESSAGE={start}")), "{text}");
-        let expected = [
+        let mut expected = vec![
             format!("PRIORITY={priority}"),
             "SYSLOG_IDENTIFIER=scheduled-events".to_owned(),
             format!("SCHEDULED_EVENTS_RECORD={record}"),
@@ -103,6 +113,7 @@ fn records_have_fields_where_the_socket_is() {
             r"SCHEDULED_EVENTS_ID=an id\u{1b}[2J".to_owned(),
             "SCHEDULED_EVENTS_MACHINE=WestNO_0".to_owned(),
         ];
+        expected.extend(id.map(str::to_owned));
         assert_eq!(fields[1..], expected, "{text}");
     }
 }
