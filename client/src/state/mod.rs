@@ -82,7 +82,6 @@ pub struct StateFile {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum LoadResult {
     /// There is no file.
     Missing,

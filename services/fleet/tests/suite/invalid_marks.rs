@@ -244,10 +244,8 @@ fn earlier_register(is_decided: bool) -> Value {
 fn earlier_key(id: &str) -> String {
     let machines = MACHINES.map(|name| format!("\0{}", name.to_ascii_lowercase()));
     let hash = Sha256::digest(format!("Reboot\0{}", machines.concat()));
-    let hash: String = hash[..12]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits = hash[..12].iter().map(|byte| format!("{byte:02x}"));
+    let hash = digits.collect::<Vec<_>>().concat();
     format!("events/{}/{hash}", id.to_ascii_lowercase())
 }
 

@@ -28,12 +28,13 @@ const MARK: &str = "c2VjcmV0LW9mLXRoaXMtdGVzdC1vbmx5";
 
 /// The secret in forms in which a server may repeat it.
 fn encoded() -> [String; 5] {
-    let percent: String = MARK.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let each = |form: fn(u8) -> String| MARK.bytes().map(form).collect::<Vec<_>>().concat();
+    let percent = each(|byte| format!("%{byte:02X}"));
     [
         percent.replace('%', "%25"),
         BASE64_STANDARD.encode(MARK),
         BASE64_STANDARD.encode(format!("k:{MARK}")),
-        MARK.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        each(|byte| format!("{byte:02x}")),
         percent,
     ]
 }

@@ -95,7 +95,9 @@ impl Hash for World {
             pack(flag.into(), 1);
         }
         for flags in [&self.leaving[..], &self.posted, &self.unread] {
-            flags.iter().for_each(|&flag| pack(flag.into(), 1));
+            for &flag in flags {
+                pack(flag.into(), 1);
+            }
         }
         for left in [
             self.crashes,
