@@ -192,7 +192,7 @@ impl Approvals {
         if !std::mem::replace(is_logged, true) {
             log::printable(&format!(
                 "note: a message says that event {event} is not Scheduled any more, and no row of Resource Graph does: it is not \
-                 approved until one agrees, or all have contradicted it for ten minutes"
+                 approved, unless all rows contradict the message for ten minutes"
             ));
         }
         true

@@ -27,7 +27,7 @@ use crate::message::{Done, Kept, Message};
 use crate::notice::{EventKey, Notice, Notices, ended, key_of, subscription_of};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, RegistersError, Saved, SavedEvent, StoreError};
-use ledger::{ABSENT_HOURS, Claim, ClaimKind, EventLedger, LedgerEntry, Observed};
+use ledger::{ABSENT_HOURS, ASK_LAST, Claim, EventLedger, LedgerEntry, Observed, STARTED};
 
 /// How long an event may be known from Resource Graph until the absence of a message about it means
 /// that Event Grid does not fill the queue.
@@ -173,7 +173,8 @@ impl Dispatch {
                 self.deliver_after_row(notice, done.clone());
                 continue;
             }
-            if notice.is_row && notice.is_end {
+            // What is completed has started; what is cancelled has not.
+            if notice.is_row && notice.state == "completed" {
                 let start = self.ledger.borrow_mut().take_start(&event);
                 if let Some(start) = start {
                     drop(self.deliver_one(start));
@@ -262,6 +263,21 @@ impl Dispatch {
     fn ask_for(&self, event: EventKey) {
         let confirmations = self.shared.approvals.confirmations.clone();
         tokio::task::spawn_local(async move { confirmations.confirm(event).await });
+    }
+
+    /// Asks for the row of an event again and again: while a machine still recovers from it, it follows
+    /// no event of that id.
+    fn ask_again_for(&self, event: EventKey) {
+        let (confirmations, until) = (
+            self.shared.approvals.confirmations.clone(),
+            Instant::now() + self.shared.config.reconcile,
+        );
+        tokio::task::spawn_local(async move {
+            while Instant::now() < until {
+                confirmations.confirm(event.clone()).await;
+                tokio::time::sleep(ASK_LAST).await;
+            }
+        });
     }
 
     /// Passes on a message unless the event has a row, which says more.
@@ -475,7 +491,7 @@ impl Dispatch {
     pub fn doubts_answered(self: &Rc<Self>, asked: &[EventKey], absent: &[EventKey], now: Instant) {
         let (confirmed, contradicted) =
             self.ledger.borrow_mut().doubts_answered(asked, absent, now);
-        for Claim { notice, done, .. } in contradicted.into_iter().flat_map(|doubt| doubt.claims) {
+        for Claim { notice, done, .. } in contradicted {
             let event = notice.event_key();
             let why = format!(
                 "a message says that event {event} is {}, or names fewer machines, and Resource Graph contradicts it: the message does \
@@ -493,11 +509,12 @@ impl Dispatch {
                 // It is followed anew with its next row.
                 drop(self.deliver(ended(&notice.message, &event)));
                 self.ledger.borrow_mut().forget(&event);
-                self.ask_for(event);
+                self.ask_again_for(event);
             }
         }
-        for Claim { kind, notice, done } in confirmed.into_iter().flat_map(|doubt| doubt.claims) {
+        for Claim { notice, done, .. } in confirmed {
             let (event, is_end) = (notice.event_key(), notice.is_end);
+            let is_start = notice.state == STARTED;
             log::printable(&format!(
                 "note: Resource Graph does not have event {event}: what a message says about it counts"
             ));
@@ -506,7 +523,7 @@ impl Dispatch {
             if is_end {
                 // It is followed again if its row appears.
                 ledger.over_by_message(&event);
-            } else if kind == ClaimKind::State {
+            } else if is_start {
                 ledger.started_by_message(&event);
             }
             drop(ledger);

@@ -646,19 +646,31 @@ fn open_folder(folder: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    check_folder(folder, user.as_raw(), group.as_raw())
+    check_folder(folder, rustix::process::geteuid().as_raw(), &own_groups()?)
 }
 
-/// Checks a folder that exists, for a hub of this user and group: a link, or a folder of another user
+/// The groups of this process.
+///
+/// # Errors
+/// As `getgroups` fails.
+pub fn own_groups() -> io::Result<Vec<u32>> {
+    let mut groups = rustix::process::getgroups()?;
+    groups.push(rustix::process::getegid());
+    Ok(groups
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .collect())
+}
+
+/// Checks a folder that exists, for a hub of this user and these groups: a link, or a folder of another user
 /// or that others may write, could be made another one.
 ///
 /// # Errors
 /// What was found, and what to do.
-pub fn check_folder(folder: &Path, user: u32, group: u32) -> io::Result<()> {
+pub fn check_folder(folder: &Path, user: u32, groups: &[u32]) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     // Kubernetes gives the folders of a volume to the group `fsGroup` of its pod, and sets this bit.
-    let is_volume = found.mode() & 0o2000 != 0 && found.gid() == group;
+    let is_volume = found.mode() & 0o2000 != 0 && groups.contains(&found.gid());
     let others = if is_volume { 0o002 } else { 0o022 };
     let why = if found.is_symlink() {
         "it is a link, expected the folder itself"

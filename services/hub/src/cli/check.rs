@@ -23,7 +23,7 @@ use crate::azure::identity::Identity;
 use crate::azure::queue::{Queue, QueueError, sibling};
 use crate::config::{Approve, Config, IdentityKind, Queue as QueueConfig};
 use crate::notice;
-use crate::store::{RegistersError, check_folder, open_registers};
+use crate::store::{RegistersError, check_folder, open_registers, own_groups};
 
 /// How long an engine may take to answer.
 const ENGINE_TIME: Duration = Duration::from_secs(10);
@@ -147,18 +147,20 @@ fn audit(path: &Path, state: &Path) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// Whether the hub may use the folder, if it exists. Root checks for the hub's user, who is its owner.
+/// Whether the hub may use the folder, if it exists. Root checks for the hub's user, who is its owner, and whose groups are
+/// not known.
 fn state(path: &Path) -> Result<String, Box<dyn Error>> {
     if let Ok(found) = path.symlink_metadata()
         && (found.is_dir() || found.is_symlink())
     {
         let user = rustix::process::geteuid();
-        let (user, group) = if user.is_root() {
-            (found.uid(), found.gid())
+        let (user, groups) = if user.is_root() {
+            (found.uid(), Vec::new())
         } else {
-            (user.as_raw(), rustix::process::getegid().as_raw())
+            (user.as_raw(), own_groups()?)
         };
-        check_folder(path, user, group).map_err(|error| format!("{}: {error}", path.display()))?;
+        check_folder(path, user, &groups)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     writable(path, true)
 }

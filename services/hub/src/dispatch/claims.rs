@@ -15,10 +15,14 @@ const MACHINE: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resou
 const EVENT: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
 
 fn row(status: &str) -> Notices {
+    row_of(EVENT, status)
+}
+
+fn row_of(id: &str, status: &str) -> Notices {
     let row = json!({
-        "id": format!("{MACHINE}/providers/microsoft.maintenance/scheduledevents/{EVENT}"),
+        "id": format!("{MACHINE}/providers/microsoft.maintenance/scheduledevents/{id}"),
         "type": "microsoft.maintenance/scheduledevents",
-        "properties": {"EventId": EVENT, "EventType": "Reboot", "EventStatus": status, "Resources": ["db"]},
+        "properties": {"EventId": id, "EventType": "Reboot", "EventStatus": status, "Resources": ["db"]},
     });
     read(row.to_string().as_bytes()).expect("it can be read")
 }
@@ -146,6 +150,77 @@ fn the_row_of_an_end_confirms_the_start() {
             "{}",
             audit()
         );
+    });
+}
+
+/// The message that it had started was wrong.
+#[test]
+fn the_row_of_a_cancelled_event_confirms_no_start() {
+    with_preparing_hub(async |dispatch, audit| {
+        dispatch.deliver(row("Scheduled")).wait().await;
+        drop(dispatch.deliver(message("Started")));
+        drop(dispatch.deliver(row("Canceled")));
+        until("the end", || audit().contains("\"change\":\"cancelled\"")).await;
+        assert!(!audit().contains("\"change\":\"started"), "{}", audit());
+    });
+}
+
+/// Resource Graph is late: the row of the end comes when the message about the start has been contradicted for ten minutes.
+#[test]
+fn an_end_has_ten_minutes_of_its_own() {
+    with_preparing_hub(async |dispatch, audit| {
+        dispatch.deliver(row("Scheduled")).wait().await;
+        drop(dispatch.deliver(message("Started")));
+        let begin = Instant::now();
+        let mut end = message("Completed").notices.remove(0);
+        end.is_row = false;
+        let (done, _kept) = Kept::new();
+        let late = begin + Duration::from_secs(590);
+        let observed = dispatch.ledger.borrow_mut().observe(&mut end, &done, late);
+        assert!(observed.is_none(), "it waits for its row");
+        answers(&dispatch, begin, 0..=1170, Some("Scheduled"));
+        until("the record about the start", || {
+            audit().contains("set-aside")
+        })
+        .await;
+        assert_eq!(audit().matches("\"set-aside\"").count(), 1, "{}", audit());
+        answers(&dispatch, begin, 1230..=1230, Some("Scheduled"));
+        let both = || audit().matches("\"set-aside\"").count() == 2;
+        until("the record about the end", both).await;
+    });
+}
+
+#[test]
+fn only_a_start_counts_as_one() {
+    with_preparing_hub(async |dispatch, _audit| {
+        dispatch.deliver(row("Scheduled")).wait().await;
+        let begin = Instant::now();
+        for (status, is_start) in [("InProgress", false), ("Started", true)] {
+            drop(dispatch.deliver(message(status)));
+            answers(&dispatch, begin, 0..=60, None);
+            assert_eq!(
+                dispatch.ledger.borrow().is_started_by_message(&event()),
+                is_start,
+                "{status}"
+            );
+        }
+    });
+}
+
+/// What is known by such messages only takes memory, and questions to Resource Graph.
+#[test]
+fn messages_about_the_start_of_unknown_events_are_bounded() {
+    with_preparing_hub(async |dispatch, _audit| {
+        for number in 0..1_010 {
+            let mut started = row_of(
+                &format!("{number:08}-afdc-4513-b24b-aa5f13a16123"),
+                "Started",
+            );
+            started.is_queued = true;
+            drop(dispatch.deliver(started));
+        }
+        let later = Instant::now() + Duration::from_secs(60);
+        assert_eq!(dispatch.doubted(later).len(), 1_000);
     });
 }
 

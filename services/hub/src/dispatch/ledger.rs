@@ -32,12 +32,15 @@ const DOUBT_TIME: Duration = Duration::from_secs(60);
 /// How long Resource Graph may contradict a message until that does not count. Its rows may be late.
 const CONTRADICTED_TIME: Duration = Duration::from_secs(600);
 
+/// How many events may be known by such messages only.
+const DOUBTED_MAX: usize = 1_000;
+
 /// The state of an event that has started.
-const STARTED: &str = "started";
+pub(super) const STARTED: &str = "started";
 
 /// The pauses between questions about a doubted event. They double up to the last one.
 const ASK_FIRST: Duration = Duration::from_secs(1);
-const ASK_LAST: Duration = Duration::from_secs(30);
+pub(super) const ASK_LAST: Duration = Duration::from_secs(30);
 
 /// The progress of each event.
 #[derive(Default)]
@@ -89,7 +92,6 @@ struct Absence {
 pub(super) struct Doubt {
     /// At most one of each kind, in their order.
     pub(super) claims: Vec<Claim>,
-    since: Instant,
     next: Instant,
     pause: Duration,
     absence: Absence,
@@ -97,15 +99,16 @@ pub(super) struct Doubt {
 
 /// What a message says without a row that agrees.
 pub(super) struct Claim {
-    pub(super) kind: ClaimKind,
+    kind: ClaimKind,
     pub(super) notice: Notice,
-    /// Keeps the message of an end in the queue: a restart reads it again.
+    /// Keeps the message in the queue, if the event is known: a restart reads it again.
     pub(super) done: Option<Done>,
+    since: Instant,
 }
 
 /// In the order in which they happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ClaimKind {
+enum ClaimKind {
     /// The event names fewer machines.
     Fewer,
     /// It is in another state, such as Started. It is not approved meanwhile.
@@ -216,7 +219,7 @@ impl EventLedger {
             if entry.by_message == ByMessage::End && !entry.order.is_over() {
                 self.ended.retain(|ended| *ended != event);
             }
-            if entry.by_message == ByMessage::End || notice.state == STARTED {
+            if entry.by_message == ByMessage::End || arrival != Arrival::Late {
                 entry.by_message = ByMessage::Nothing;
             }
         }
@@ -237,7 +240,8 @@ impl EventLedger {
                 .flat_map(|doubt| doubt.claims);
             messages.extend(claims.filter_map(|claim| claim.done));
         } else if notice.is_row {
-            self.drop_claims(&event, |claim| claim.agrees_with(notice));
+            let agreed = self.drop_claims(&event, |claim| claim.agrees_with(notice));
+            messages.extend(agreed.into_iter().filter_map(|claim| claim.done));
         }
         if let Some(message) = contradicted
             && !self.is_approval_stopped(&event)
@@ -296,9 +300,15 @@ impl EventLedger {
             if is_news {
                 return None;
             }
-            // It does not stay in the queue: messages about events that do not exist would take the
-            // places of others.
-            self.doubt(event, ClaimKind::State, notice, None, now);
+            let is_known = entry.is_known();
+            if !is_known && entry.doubt.is_none() && self.doubted.len() >= DOUBTED_MAX {
+                // If it exists, its row comes.
+                self.entries.remove(event);
+                return late();
+            }
+            // Messages about events that do not exist would take the places of others in the queue.
+            let done = is_known.then(|| done.clone());
+            self.doubt(event, ClaimKind::State, notice, done, now);
             return Some(None);
         }
         let is_known = entry.is_known();
@@ -324,7 +334,6 @@ impl EventLedger {
         let entry = self.entries.entry(event.clone()).or_default();
         let doubt = entry.doubt.get_or_insert_with(|| Doubt {
             claims: Vec::new(),
-            since: now,
             next: now,
             pause: ASK_FIRST,
             absence: Absence::default(),
@@ -335,10 +344,13 @@ impl EventLedger {
             claim.kind == kind || (claim.kind, kind) == (ClaimKind::Fewer, ClaimKind::End)
         };
         let replaced = doubt.claims.extract_if(.., is_replaced).last();
+        let same = replaced.as_ref().filter(|claim| claim.kind == kind);
+        let since = same.map_or(now, |claim| claim.since);
         doubt.claims.push(Claim {
             kind,
             notice: notice.clone(),
             done: done.or_else(|| replaced?.done),
+            since,
         });
         doubt.claims.sort_by_key(|claim| claim.kind);
         self.doubted.insert(event.clone());
@@ -428,14 +440,13 @@ impl EventLedger {
         self.doubted.iter().filter(is_due).cloned().collect()
     }
 
-    /// The doubts that an answer has resolved: those whose message counts, and those that it contradicts
-    /// for too long.
+    /// What an answer has resolved: the messages that count, and those that it contradicts for too long.
     pub(super) fn doubts_answered(
         &mut self,
         asked: &[EventKey],
         absent: &[EventKey],
         now: Instant,
-    ) -> (Vec<Doubt>, Vec<Doubt>) {
+    ) -> (Vec<Claim>, Vec<Claim>) {
         let (mut confirmed, mut contradicted) = (Vec::new(), Vec::new());
         for event in asked {
             let Some(entry) = self.entries.get_mut(event) else {
@@ -454,14 +465,18 @@ impl EventLedger {
                     for (_, since) in named.iter_mut().filter(|(key, _)| !keys.contains(*key)) {
                         since.get_or_insert(long_ago);
                     }
-                    confirmed.extend(self.settle(event));
+                    confirmed.extend(
+                        self.settle(event)
+                            .into_iter()
+                            .flat_map(|doubt| doubt.claims),
+                    );
                 }
                 continue;
             }
             doubt.absence = Absence::default();
-            if now.saturating_duration_since(doubt.since) >= CONTRADICTED_TIME {
-                contradicted.extend(self.settle(event));
-            }
+            let is_contradicted =
+                |claim: &Claim| now.saturating_duration_since(claim.since) >= CONTRADICTED_TIME;
+            contradicted.extend(self.drop_claims(event, is_contradicted));
         }
         (confirmed, contradicted)
     }
@@ -575,9 +590,10 @@ impl EventLedger {
 
     /// An event whose end only a message has reported: it is followed again if its row appears.
     pub(super) fn over_by_message(&mut self, event: &EventKey) {
+        let is_in_queue = self.is_in_queue(event);
         self.forget(event);
         let entry = self.entries.entry(event.clone()).or_default();
-        entry.by_message = ByMessage::End;
+        (entry.by_message, entry.is_in_queue) = (ByMessage::End, is_in_queue);
         self.remember_end(event.clone());
     }
 

@@ -90,6 +90,7 @@ impl Machine {
             Ok(()) => Some(200),
             Err(error) => error.status().filter(|status| !(200..300).contains(status)),
         };
+        self.is_withdrawn = matches!(result, Err(ArmError::Withdrawn));
         let pause = result.as_ref().err().and_then(ArmError::pause);
         let retry_after =
             pause.map(|pause| u32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(u32::MAX));

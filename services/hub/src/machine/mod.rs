@@ -54,6 +54,8 @@ pub struct Machine {
     commands: Commands,
     /// The keys of those that were approved beside others that were refused. The session asks for all of them again.
     approved: HashSet<String>,
+    /// Whether the last approval was withdrawn before it was sent, which is no failure.
+    is_withdrawn: bool,
     gate_answers: GateAnswers,
     /// Whether its own watcher acts, although this hub still puts it back.
     has_watcher: bool,
@@ -114,6 +116,7 @@ impl Machine {
             events: BTreeMap::new(),
             entry: Entry::default(),
             approved: HashSet::new(),
+            is_withdrawn: false,
             gate_answers: GateAnswers::default(),
             has_watcher: false,
             pending: Vec::new(),
@@ -239,8 +242,11 @@ impl Machine {
         }
         loop {
             let until = self.act().await?;
-            self.shared
-                .set_failures(&self.facts.resource_id, self.session.open_failures());
+            let mut failures = self.session.open_failures();
+            if self.is_withdrawn {
+                failures.approvals = 0;
+            }
+            self.shared.set_failures(&self.facts.resource_id, failures);
             let mut is_kept = self.save().await?;
             if is_kept {
                 self.pending.clear();
