@@ -207,6 +207,8 @@ fn forms(secret: &str) -> impl Iterator<Item = String> {
 /// The text without what is this form of a secret, in upper or lower case, and with any of its
 /// characters escaped as in addresses or in JSON.
 fn hide(text: &str, form: &str) -> String {
+    // As it is, too: it may look escaped itself.
+    let text = &text.replace(form, HIDDEN);
     let mut escaped = form.as_bytes();
     let form: Vec<_> = std::iter::from_fn(|| {
         let (byte, rest) = unescape_percent(escaped)?;
@@ -314,6 +316,19 @@ mod tests {
         );
         let plain = "'c7061bac-afdc-4513-b24b-aa5f13a16123' over scope '/subscriptions/x/resourceGroups/web'";
         assert_eq!(without_echo(plain, &[secret]), plain);
+    }
+
+    #[test]
+    fn a_secret_that_looks_escaped_is_hidden() {
+        for secret in [
+            r"pass\\word\/1",
+            r"pass\u0041word",
+            "password%41",
+            "password%25",
+        ] {
+            let shown = without_echo(&format!("found {secret}."), &[secret]);
+            assert_eq!(shown, format!("found {HIDDEN}."));
+        }
     }
 
     /// Encoded together with other text, a secret has other characters than alone.

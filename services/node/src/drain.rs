@@ -267,7 +267,10 @@ impl Drain {
             tokio::select! {
                 change = next_change(&mut changes) => {
                     match change {
-                        Ok(event) => pods.apply(event, rules),
+                        Ok(event) => {
+                            printed.clear();
+                            pods.apply(event, rules);
+                        }
                         Err(error) => {
                             // It is tried again, and said once.
                             let failure = http::reason(&error);
