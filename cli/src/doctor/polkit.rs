@@ -66,8 +66,9 @@ impl Question {
             [shell, option, text, ..]
                 if is_shell(shell) && option.starts_with('-') && option.ends_with('c') =>
             {
-                // A line ends a command, too.
-                text.replace('\n', " ; ")
+                // A line ends a command, too, and an operator needs no space.
+                let text = text.replace('\n', ";").replace("&&", " && ");
+                text.replace("||", " || ").replace(';', " ; ")
             }
             _ => return Self::of(words).into_iter().collect(),
         };
@@ -95,6 +96,9 @@ impl Question {
 
     /// The question of these words.
     fn of(words: &[String]) -> Option<Self> {
+        const BEFORE: [&str; 6] = ["exec", "if", "then", "else", "do", "!"];
+        let is_before = |word: &&String| BEFORE.contains(&word.as_str()) || word.contains('=');
+        let words = &words[words.iter().take_while(is_before).count()..];
         let (program, arguments) = words.split_first()?;
         if Path::new(program).file_name()? != "systemctl" {
             return None;
@@ -376,6 +380,14 @@ mod tests {
             (
                 "sh -c 'systemctl stop app\nsync\nsystemctl start x.socket >/dev/null 2>&1'",
                 &["`systemctl stop app.service`", "`systemctl start x.socket`"],
+            ),
+            (
+                "sh -c 'if test -e x; then exec systemctl stop app; fi'",
+                &["`systemctl stop app.service`"],
+            ),
+            (
+                "sh -c 'LANG=C systemctl stop app&&sync'",
+                &["`systemctl stop app.service`"],
             ),
             ("sh -c 'systemctl stop \"$UNIT\" && sync'", &[]),
             ("sh -c 'echo systemctl stop app'", &[]),

@@ -70,16 +70,16 @@ fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
     }
 }
 
-/// Says which commands of the file are those of a watcher: a person may expect them to be run.
+/// Says what of the file is for a watcher, if a person may expect more of it.
 fn note_unused(config: &ConfigArgs) {
-    let commands = ["prepare", "recover", "gate", "on"];
+    let commands = ["prepare", "recover", "gate", "on", "dry_run"];
     let unused = config.unused.iter().map(String::as_str);
     let unused: Vec<_> = unused.filter(|key| commands.contains(key)).collect();
     if let (false, Some(path)) = (unused.is_empty(), &config.config) {
         let text = format!(
-            "{} of {} are for `watch`: `run` does not run them",
-            unused.join(", "),
-            path.display()
+            "`run` ignores what is for `watch` in {}: {}",
+            path.display(),
+            unused.join(", ")
         );
         diagnose("note", &text);
     }

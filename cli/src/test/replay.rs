@@ -332,7 +332,7 @@ fn summary(verdict: &Verdict) -> String {
     let mut text = String::from("\n");
     for line in verdict.to_string().lines() {
         let is_first = !line.starts_with(' ');
-        let style = if is_first && verdict.is_clean() && !line.contains("warnings;") {
+        let style = if is_first && line.contains(": clean;") {
             GOOD
         } else if is_first && verdict.is_clean() {
             CAUTION

@@ -277,9 +277,8 @@ fn one_file_serves_watch_and_run() {
     // What is for the watcher is not run, and a person is told so.
     let kept = run(&["run", "--config", &config, "--", "true"]).with_code(0);
     assert_eq!(lines(&log), ["warm"]);
-    let note = format!(
-        "note: prepare, recover, on of {config} are for `watch`: `run` does not run them\n"
-    );
+    let note =
+        format!("note: `run` ignores what is for `watch` in {config}: prepare, recover, on\n");
     assert!(kept.stderr.contains(&note), "{}", kept.stderr);
 }
 
