@@ -501,7 +501,7 @@ impl fmt::Display for Verdict {
         let word = match (self.has_failed(), self.was_tested()) {
             (true, _) => "not clean",
             (false, false) => "not tested",
-            // Who reads the first word only must not take this for more than it is.
+            // Who reads no further must not take this for more than it is.
             (false, true) => match (self.is_too_fast(), has_warnings) {
                 (false, false) => "clean",
                 (false, true) => "clean but for warnings",
