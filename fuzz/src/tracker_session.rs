@@ -832,7 +832,6 @@ impl Host {
                 self.events.get_mut(&id).unwrap().ended = true;
             }
             (change, None) => panic!("{id}: {change}, but it was never reported as new"),
-            (change, Some(_)) => panic!("{id}: {change}, of which nothing is known here"),
         }
     }
 

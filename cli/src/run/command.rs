@@ -239,8 +239,8 @@ struct RunHost {
     on_advice: OnAdvice,
     /// Advice that was first seen in this run, until a checkpoint is saved for it.
     advised: HashSet<String>,
-    /// The event that was announced last, which is reported with its time, and when.
-    announced: Option<(String, UnixSeconds)>,
+    /// The event that this poll announced last, which is reported with its time.
+    announced: Option<String>,
     /// The types of events that stop the worker even if they had started when they were first seen:
     /// those that end the machine.
     ending_types: Vec<&'static str>,
@@ -314,7 +314,7 @@ impl RunHost {
     /// Says how an event goes on.
     fn say_change(&mut self, change: Change, event: &EventRecord, now: UnixSeconds) {
         let kind = kind(event);
-        let this = Some((event_key(&event.event_id), now));
+        let this = Some(event_key(&event.event_id));
         let what = match change {
             // Advice that has become an eviction changes in several ways at once.
             Change::Scheduled => return self.announced = this,
@@ -403,6 +403,8 @@ impl Host for RunHost {
     /// were not announced, because the rule did not prepare for them yet, or because the last run
     /// reported them.
     fn polled(&mut self, poll: &Poll<'_>) {
+        // Records of this poll follow.
+        self.announced = None;
         if poll.outcome != RequestOutcome::Document {
             return;
         }

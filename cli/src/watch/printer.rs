@@ -483,10 +483,9 @@ pub(crate) fn print_note(note: &Note) {
 
 const fn change_style(change: Change) -> Style {
     match change {
+        Change::Scheduled | Change::Rescheduled | Change::Updated | Change::Advised => CAUTION,
         Change::Started | Change::StartedWithoutNotice => BAD,
         Change::Completed | Change::Cancelled | Change::Ended | Change::AdviceWithdrawn => GOOD,
-        // What is announced or changes.
-        _ => CAUTION,
     }
 }
 

@@ -20,7 +20,6 @@ use crate::words::words;
 /// assert_eq!(ends, [Change::Completed, Change::Cancelled, Change::Ended, Change::AdviceWithdrawn]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Change {
     /// The event was seen for the first time, and has not started.
     Scheduled,
