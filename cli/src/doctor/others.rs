@@ -172,6 +172,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_folder_that_node_exporter_does_not_read_is_found() {
         let folder = std::env::temp_dir().join(format!("doctor-metrics-{}", std::process::id()));
         fs::create_dir_all(folder.join("read")).unwrap();
