@@ -268,7 +268,10 @@ impl Drain {
                 change = next_change(&mut changes) => {
                     match change {
                         Ok(event) => {
-                            printed.clear();
+                            // An attempt to read all of them begins with another event.
+                            if matches!(event, Event::InitDone | Event::Apply(_)) {
+                                printed.clear();
+                            }
                             pods.apply(event, rules);
                         }
                         Err(error) => {
