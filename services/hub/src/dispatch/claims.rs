@@ -5,7 +5,7 @@ use std::fs;
 use scheduled_events_core::{Action, EventOrder, Policy, Rule};
 use tokio::time::sleep;
 
-use super::tests::{PATIENCE, with_hub};
+use super::tests::{PATIENCE, saved, with_hub};
 use super::*;
 use crate::confirm::Rows;
 use crate::notice::{read, with_notification};
@@ -242,17 +242,7 @@ fn a_start_that_rows_contradict_for_ten_minutes_is_undone() {
                     resource_id: MACHINE.into(),
                     order,
                 };
-                let machine = MachineFacts {
-                    resource_id: MACHINE.into(),
-                    name: "db".into(),
-                    ..MachineFacts::default()
-                };
-                let saved = Saved {
-                    machine,
-                    events: vec![event],
-                    ..Saved::default()
-                };
-                dispatch.restore(vec![(saved, Entry::default())]);
+                dispatch.restore(vec![(saved(event), Entry::default())]);
             } else {
                 drop(dispatch.deliver(message("Started")));
                 answers(&dispatch, begin, 0..=60, None);

@@ -239,6 +239,20 @@ fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_
     });
 }
 
+/// What an earlier process has kept of the machine `db`.
+pub(super) fn saved(event: SavedEvent) -> Saved {
+    let machine = MachineFacts {
+        resource_id: event.resource_id.clone(),
+        name: "db".into(),
+        ..MachineFacts::default()
+    };
+    Saved {
+        machine,
+        events: vec![event],
+        ..Saved::default()
+    }
+}
+
 #[test]
 fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
     with_dispatch(async |dispatch, _stopped| {
@@ -249,17 +263,7 @@ fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
             resource_id,
             order,
         };
-        let machine = MachineFacts {
-            resource_id: MACHINE.into(),
-            name: "db".into(),
-            ..MachineFacts::default()
-        };
-        let saved = Saved {
-            machine,
-            events: vec![event],
-            ..Saved::default()
-        };
-        dispatch.restore(vec![(saved, Entry::default())]);
+        dispatch.restore(vec![(saved(event), Entry::default())]);
         let keys = dispatch.open_events();
         assert_eq!(keys, [EventKey::new(MACHINE, "a")]);
         let begin = Instant::now();

@@ -4,7 +4,7 @@
 //! `scheduled-events replay --control-plane` has the lives of events, and the other tests use it.
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -132,16 +132,23 @@ impl Control {
     }
 }
 
-/// Answers one request; `None` once the connection ends.
-fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
-    let mut reader = BufReader::new(&**connection);
-    let mut line = String::new();
+/// A request as a server of the tests reads it.
+pub(crate) struct Request {
+    /// Its first line.
+    pub(crate) first: String,
+    /// In lower case.
+    headers: Vec<String>,
+    body: Vec<u8>,
+}
+
+/// Reads a request; `None` once the connection ends.
+pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<Request> {
+    let mut first = String::new();
     reader
-        .read_line(&mut line)
+        .read_line(&mut first)
         .ok()
         .filter(|length| *length > 0)?;
-    let path = line.split(' ').nth(1)?.to_owned();
-    let (mut length, mut has_token) = (0, false);
+    let (mut length, mut headers) = (0, Vec::new());
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
@@ -149,14 +156,29 @@ fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
         if let Some(value) = header.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
-        has_token |= header == "authorization: bearer emulator";
         if header.is_empty() {
             break;
         }
+        headers.push(header);
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    Some(Request {
+        first,
+        headers,
+        body,
+    })
+}
+
+/// Answers one request; `None` once the connection ends.
+fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
+    let request = read_request(&mut BufReader::new(&**connection))?;
+    let path = request.first.split(' ').nth(1)?.to_owned();
+    let has_token = request
+        .headers
+        .iter()
+        .any(|header| header == "authorization: bearer emulator");
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let (status, header, answer) =
         answer(&mut world.lock().expect("no panic"), &path, body, has_token);
     while path.contains("/acknowledge") && world.lock().expect("no panic").approvals_held {

@@ -1,7 +1,7 @@
 //! A queue whose answers have messages that are no XML, or have members that no queue writes.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use scheduled_events_test_support::{TestServer, wait};
 
-use crate::control::Control;
+use crate::control::{Control, Request, read_request};
 use crate::fixture::{Hub, event_id, message, resource};
 
 /// The requests, without their queries.
@@ -21,20 +21,7 @@ fn queue(messages: String) -> (TestServer, Requests) {
     let seen = requests.clone();
     let server = TestServer::start(move |connection| {
         let mut reader = BufReader::new(&**connection);
-        loop {
-            let (mut first, mut length) = (None, 0);
-            for line in reader.by_ref().lines().map_while(Result::ok) {
-                if line.is_empty() {
-                    break;
-                }
-                let header = line.to_ascii_lowercase();
-                if let Some(value) = header.strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap_or(0);
-                }
-                first.get_or_insert(line);
-            }
-            let Some(first) = first else { return };
-            let _ = reader.read_exact(&mut vec![0; length]);
+        while let Some(Request { first, .. }) = read_request(&mut reader) {
             let is_get = first.starts_with("GET");
             let begin = first
                 .split(['?', ' '])

@@ -1,7 +1,7 @@
 //! A server that repeats in its errors what the hub has sent.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
@@ -9,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use scheduled_events_test_support::{TestServer, wait};
 use serde_json::json;
 
+use crate::control::read_request;
 use crate::fixture::{Hub, event_id, resource};
 
 const TOKEN: &str = "t0ken+/of=the-hub";
@@ -27,21 +28,8 @@ fn forms(secret: &str) -> [String; 3] {
 fn repeating() -> TestServer {
     TestServer::start(|connection| {
         let mut reader = BufReader::new(&**connection);
-        loop {
-            let (mut path, mut length) = (None, 0);
-            for line in reader.by_ref().lines().map_while(Result::ok) {
-                if line.is_empty() {
-                    break;
-                }
-                let header = line.to_ascii_lowercase();
-                if let Some(value) = header.strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap_or(0);
-                }
-                path.get_or_insert(line);
-            }
-            let Some(path) = path else { return };
-            let _ = reader.read_exact(&mut vec![0; length]);
-            let is_queue = path.contains("/account/events");
+        while let Some(request) = read_request(&mut reader) {
+            let is_queue = request.first.contains("/account/events");
             let words = forms(if is_queue { SIGNATURE } else { TOKEN }).join(" and ");
             let why = format!("found {words}, not known");
             let (kind, body) = if is_queue {
