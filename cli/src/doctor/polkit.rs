@@ -75,19 +75,9 @@ impl Question {
         let Ok(text) = CommandLine::parse(&text) else {
             return Vec::new();
         };
-        let mut commands = vec![Vec::new()];
-        for word in text.words() {
-            let part = word.trim_end_matches(';');
-            let is_operator = ["", "&&", "||", "|", "&"].contains(&part);
-            if let Some(last) = commands.last_mut().filter(|_| !is_operator) {
-                last.push(part.to_owned());
-            }
-            if is_operator || part != word {
-                commands.push(Vec::new());
-            }
-        }
+        let is_operator = |word: &String| [";", "&&", "||", "|", "&"].contains(&word.as_str());
         let mut questions = Vec::new();
-        for words in &commands {
+        for words in text.words().split(is_operator) {
             let redirection = words.iter().position(|word| word.contains(['<', '>']));
             questions.extend(Self::of(&words[..redirection.unwrap_or(words.len())]));
         }
