@@ -274,7 +274,7 @@ fn one_file_serves_watch_and_run() {
     run(&["watch", "--config", &config]).with_code(0);
     assert!(std::path::Path::new(&folder.path("audit")).exists());
     assert!(!std::path::Path::new(&log).exists());
-    // What is for the watcher is not run, and a person is told so.
+    // What is for the watcher is not run, and a note says so.
     let kept = run(&["run", "--config", &config, "--", "true"]).with_code(0);
     assert_eq!(lines(&log), ["warm"]);
     let note =

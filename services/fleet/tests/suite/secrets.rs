@@ -275,7 +275,7 @@ fn start(server: Server) -> (Option<TestServer>, String) {
             request.extend_from_slice(&buffer[..count]);
         }
         let mut request = String::from_utf8_lossy(&request).into_owned();
-        // Whoever asks for a token sends no secret.
+        // A request for a token has no secret.
         if request.contains(MARK) && !request.contains("/metadata/identity/") {
             // First: of a long answer only the beginning is shown.
             request = format!("{}\n{request}", encoded().join(" "));
