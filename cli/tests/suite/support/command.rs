@@ -415,7 +415,7 @@ impl Run {
     /// running may keep the pipes open, so the wait for the output is short.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child")?;
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + Duration::from_secs(10);
         while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
         }

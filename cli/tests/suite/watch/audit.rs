@@ -269,9 +269,9 @@ fn a_full_disk_stops_nothing_and_what_is_lost_is_a_gap() {
     service.show(3, &[freeze("a"), freeze("b")]);
     wait_for_approval(&mut run, "b");
     run.wait_for_stderr("error: cannot write the audit file");
-    // Records far beyond the queue.
+    // Two records for each event, twice the queue.
     let long = json!({ "Description": "x".repeat(4_000), "Resources": ["other"] });
-    let mut events: Vec<_> = (0..600)
+    let mut events: Vec<_> = (0..250)
         .map(|number| with(freeze(&format!("other-{number}")), &long))
         .collect();
     events.extend([freeze("a"), freeze("b"), freeze("c")]);
