@@ -57,7 +57,7 @@ class Service:
 @contextlib.contextmanager
 def replay(*options, report=None):
     """The URL of a replay server. The verdict on its client goes to a file, and must not find a broken rule."""
-    command = [COMMAND, "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0", *options]
+    command = [COMMAND, "replay", "user-reboot", "--speed", "20", "--vm-name", "web_0", *options]
     command += ["--report", report] if report else []
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

@@ -122,7 +122,7 @@ LoadPlugin scheduled_events
 
 def follows_an_event(plugins, folder):
     """A reboot: three notifications, and the counts and the time left go up and down again."""
-    with replay("user-reboot", "--speed", "120") as url, Collectd(plugins, folder, url) as collectd:
+    with replay("user-reboot", "--speed", "30") as url, Collectd(plugins, folder, url) as collectd:
         collectd.wait_for("end of the event", lambda: len(collectd.notifications()) >= 3)
         collectd.wait_for("count of 0", lambda: collectd.values("count-started")[-1:] == [0])
         collectd.stop()

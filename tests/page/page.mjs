@@ -433,7 +433,7 @@ run({
   },
 
   async "what a client logs is seen"({ page: start, open }) {
-    const program = await start("user-reboot", "--speed", "60");
+    const program = await start("user-reboot", "--speed", "10");
     const page = await open(program.link);
     const { records } = JSON.parse((await send(program.port, "/api/run", { headers: { Authorization: `Bearer ${program.token}` } })).text);
     const target = new URL(records).pathname;

@@ -45,7 +45,7 @@ await() { # PATTERN FILE PROCESS: waits until the process writes a matching line
     echo "error: no line matches $1"
     exit 1
 }
-"$program" replay redeploy --speed 600 >"$folder/url" 2>"$folder/replay.log" &
+"$program" replay redeploy --speed 60 >"$folder/url" 2>"$folder/replay.log" &
 await '^listening on ' "$folder/url" $!
 url=$(sed -n 's/^listening on //p' "$folder/url")
 processes=()

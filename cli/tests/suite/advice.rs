@@ -254,7 +254,7 @@ fn wait_ends_with_advice_only_if_it_is_named() {
     let endpoint = server.url();
     let wait = |arguments: &[&str]| {
         run(&[
-            &["wait", "--mine", "--endpoint", &endpoint, "--timeout", "2s"],
+            &["wait", "--mine", "--endpoint", &endpoint, "--timeout", "8s"],
             arguments,
         ]
         .concat())
@@ -277,7 +277,7 @@ fn wait_for_advice_says_that_there_is_none_and_goes_on() {
         "--endpoint",
         &server.url(),
         "--timeout",
-        "3s",
+        "8s",
     ])
     .with_code(4);
     let said = "warning: no advice: the service does not know API version 2024-07-09\n";

@@ -131,7 +131,7 @@ fn a_command_past_its_deadline_ends_with_its_children_and_with_those_whose_paren
         format!("child child beat {}", orphan.display()),
         format!("beat {}", own.display()),
     ];
-    let (running, events) = start(&helper(&steps), &hostile(), Some(Duration::from_secs(8)));
+    let (running, events) = start(&helper(&steps), &hostile(), Some(Duration::from_secs(20)));
     for file in [&child, &orphan, &own] {
         await_beat(file);
     }
@@ -261,7 +261,7 @@ mod unix {
         // The shell ignores SIGTERM, and so does its child.
         let (lines, outcome) = run(
             "sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'",
-            Some(Duration::from_millis(500)),
+            Some(Duration::from_secs(8)),
         );
         assert_eq!(outcome, CommandOutcome::DeadlinePassed);
         await_end(&lines[0]);

@@ -22,7 +22,7 @@ fn lines(program: &str, scenario: &str, speed: f64) -> Vec<String> {
 }
 
 fn drains_and_comes_back(program: &str) {
-    let lines = lines(program, "user-reboot", 60.0);
+    let lines = lines(program, "user-reboot", 15.0);
     let position = |end: &str| {
         lines
             .iter()

@@ -521,7 +521,7 @@ mod tests {
                 let refusal = approvals.approve(SET, &id, soon()).await;
                 refused.push(refusal.expect_err("a refusal"));
             }
-            assert!(begin.elapsed() < Duration::from_secs(5), "it waited");
+            assert!(begin.elapsed() < Duration::from_secs(15), "it waited");
             refused
         });
         assert_eq!(paths.len(), 1, "{paths:?}");
@@ -597,7 +597,7 @@ mod tests {
         });
         assert!(matches!(done.0, Err(ArmError::Late)), "{done:?}");
         assert!(
-            done.1 < Duration::from_secs(5) && paths.is_empty(),
+            done.1 < Duration::from_secs(30) && paths.is_empty(),
             "{done:?} {paths:?}"
         );
     }
@@ -609,28 +609,29 @@ mod tests {
             let others: Vec<_> = (0..REQUESTS_AT_ONCE)
                 .map(|number| {
                     let set = format!("{SET}{number}");
-                    let until = begin + Duration::from_secs(2);
+                    let until = begin + Duration::from_secs(8);
                     tokio::task::spawn_local(approvals.approve(&set, ID, until))
                 })
                 .collect();
             sleep(Duration::from_millis(200)).await;
             let until = Instant::now() + Duration::from_millis(300);
-            let late = (approvals.approve(SET, ID, until).await, begin.elapsed());
+            let late = approvals.approve(SET, ID, until).await;
+            let is_early = others.iter().all(|other| !other.is_finished());
             let mut unanswered = Vec::new();
             for other in others {
                 unanswered.push(other.await.expect("no panic"));
             }
-            (late, unanswered, begin.elapsed())
+            (late, is_early, unanswered, begin.elapsed())
         });
-        let (late, unanswered, all) = done;
+        let (late, is_early, unanswered, all) = done;
         assert!(
-            matches!(late, (Err(ArmError::Late), after) if after < Duration::from_millis(1500)),
-            "{late:?}"
+            matches!(late, Err(ArmError::Late)) && is_early,
+            "{late:?}, {is_early}"
         );
         let is_silent =
             |done: &Result<(), ArmError>| matches!(done, Err(ArmError::Unreachable { .. }));
         assert!(unanswered.iter().all(is_silent), "{unanswered:?}");
-        assert!(all < Duration::from_secs(10), "{all:?}");
+        assert!(all < Duration::from_secs(20), "{all:?}");
         assert_eq!(paths.len(), REQUESTS_AT_ONCE, "{paths:?}");
     }
 

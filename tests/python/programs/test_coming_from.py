@@ -85,7 +85,7 @@ def test_shell_snippets_run(
     start: str, printed: str, approves: bool, environment: "dict[str, str]", tmp_path: Path
 ) -> None:
     text = next(text for text in snippets("sh") if text.startswith(start))
-    server = se.replay("user-reboot", speed=60, seed=1, vm_name=VM)
+    server = se.replay("user-reboot", speed=15, seed=1, vm_name=VM)
     with server as url:
         event = announced(url)
         done = run(["sh", "-euc", text], url, environment, tmp_path)

@@ -62,19 +62,19 @@ def test_it_raises_what_the_other_client_raises() -> None:
 
 
 def test_it_repeats_a_request_while_the_loop_runs() -> None:
-    async def main(url: str) -> float:
+    async def main(url: str) -> int:
         async with se.aio.Client(url, retries=1) as client:
             polling = asyncio.create_task(client.poll())
-            longest, last = 0.0, time.monotonic()
+            turns = 0
             while not polling.done():
                 await asyncio.sleep(0.01)
-                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+                turns += 1
             assert polling.result().incarnation == 1
-            return longest
+            return turns
 
     with se.replay("user-reboot", faults=["get.status:503@1"]) as url:
-        # The pause before the second request takes more than that.
-        assert asyncio.run(main(url)) < 0.7
+        # A loop that is blocked during the pause before the second request has one or two.
+        assert asyncio.run(main(url)) > 5
 
 
 def test_a_cancelled_request_holds_up_neither_the_task_nor_the_end_of_the_program() -> None:

@@ -434,7 +434,7 @@ rows! {
     };
     stale_document => Row {
         service: "serves an old document three times",
-        faults: &["get.stale:3@10-12"],
+        faults: &["get.stale:3600@10-12"],
         scenario: LATER,
         stderr: &["warning: ignored an outdated document; it is accepted if the service keeps sending it"],
         ..ROW
@@ -549,12 +549,12 @@ rows! {
         ..ROW
     };
     several_faults_at_once => Row {
-        service: "answers slowly, with a wrong type and with 500, during its second second",
+        service: "answers slowly, with a wrong type and with 500, four times",
         faults: &[
-            "slow-headers:0.2@1s-2s",
-            "slow-body:0.2@1s-2s",
-            "content-type:text/plain@1s-2s",
-            "get.status:500@1s-2s",
+            "slow-headers:0.2@6-9",
+            "slow-body:0.2@6-9",
+            "content-type:text/plain@6-9",
+            "get.status:500@6-9",
         ],
         causes: &["status-500"],
         retry: RetryDelay::BackOff,

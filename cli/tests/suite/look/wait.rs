@@ -67,14 +67,14 @@ fn exit_code_4_is_that_the_time_is_over() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let before = Instant::now();
-    let finished = start(&service, &["--type", "Reboot", "--timeout", "2s"])
+    let finished = start(&service, &["--type", "Reboot", "--timeout", "8s"])
         .finish()
         .with_code(4);
-    assert!(before.elapsed() >= Duration::from_secs(2));
+    assert!(before.elapsed() >= Duration::from_secs(8));
     assert_eq!(finished.stdout, "");
     assert_eq!(
         finished.stderr,
-        "error: no event of type Reboot was announced within 2s\n"
+        "error: no event of type Reboot was announced within 8s\n"
     );
 
     // A request without an answer does not prolong it.
@@ -110,7 +110,7 @@ fn exit_code_1_is_that_it_could_not_know() {
         finished.stderr
     );
     service.intercept(|_| Some(Reply::new(503, "", "")));
-    let finished = start(&service, &["--timeout", "2s"]).finish().with_code(1);
+    let finished = start(&service, &["--timeout", "8s"]).finish().with_code(1);
     assert!(
         finished
             .stderr
@@ -125,19 +125,19 @@ fn exit_code_1_is_that_it_could_not_know() {
     let service = FakeService::start();
     service.set_name(None);
     service.show(2, &[freeze("a")]);
-    let finished = start(&service, &["--mine", "--timeout", "2s"])
+    let finished = start(&service, &["--mine", "--timeout", "8s"])
         .finish()
         .with_code(1);
     let last = finished.stderr.lines().last().expect("a line");
     assert!(
         last.starts_with(
-            "error: an event was announced within 2s, but whether it is this machine's is unknown: "
+            "error: an event was announced within 8s, but whether it is this machine's is unknown: "
         ),
         "{last}"
     );
     assert!(last.ends_with("; use --vm-name NAME"), "{last}");
     // Without an event that could match, the name is not needed.
-    start(&service, &["--mine", "--type", "Reboot", "--timeout", "1s"])
+    start(&service, &["--mine", "--type", "Reboot", "--timeout", "8s"])
         .finish()
         .with_code(4);
 }
@@ -201,7 +201,7 @@ fn an_event_that_is_over_is_not_announced() {
         2,
         &[with_status("a", "Completed"), with_status("b", "Canceled")],
     );
-    let finished = start(&service, &["--timeout", "1s"]).finish().with_code(4);
+    let finished = start(&service, &["--timeout", "8s"]).finish().with_code(4);
     assert_eq!(finished.stdout, "");
     service.show(3, &[with_status("a", "Completed"), freeze("c")]);
     let finished = start(&service, &["--mine"]).finish().with_code(0);

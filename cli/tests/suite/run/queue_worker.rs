@@ -160,7 +160,7 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
     std::fs::write(queue.join("closed"), "").expect("a file");
     // From here on without faults: all complete the remaining work. A run that was just killed is
     // started again.
-    let deadline = Instant::now() + PATIENCE;
+    let (mut deadline, mut done) = (Instant::now() + PATIENCE, 0);
     let mut left: Vec<_> = runs.into_iter().enumerate().collect();
     while !left.is_empty() {
         for (number, mut run) in std::mem::take(&mut left) {
@@ -169,6 +169,10 @@ fn three_workers_that_are_killed_and_evicted_lose_no_message() {
             } else if run.finish().code != Some(0) {
                 left.push((number, start(number, &service, &queue, &folder)));
             }
+        }
+        let done_by_now = files(&queue.join("done")).len();
+        if done_by_now > done {
+            (deadline, done) = (Instant::now() + PATIENCE, done_by_now);
         }
         let stderr = || {
             left.iter()

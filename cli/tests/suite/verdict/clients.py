@@ -639,6 +639,10 @@ def main(mode, program, target):
     with ThreadPoolExecutor(len(TABLE) + 20) as pool:
         results = list(pool.map(lambda run: judged(program, *run), runs))
     verdicts = {(row.name, speed): verdict for (row, speed), verdict in zip(runs, results)}
+    for row, speed in runs:
+        # A busy machine makes any client slow, so one that seems to be misjudged runs again, without the others.
+        if mistake(row, speed, verdicts[row.name, speed]):
+            verdicts[row.name, speed] = judged(program, row, speed)
     mistakes = [
         f"{row.name} at speed {speed}: {text}"
         for row, speed in runs

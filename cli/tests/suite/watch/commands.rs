@@ -260,7 +260,7 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
         "--prepare",
         &prepare,
         "--prepare-timeout",
-        "2s",
+        "15s",
     ];
     let mut run = Run::watch(&service.url(), &arguments);
     let prepared = run.record("a preparation", preparation_ended);

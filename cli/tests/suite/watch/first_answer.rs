@@ -68,8 +68,8 @@ fn a_service_that_starts_slowly_is_waited_for() {
         .map(|request| request.arrived.duration_since(since).as_secs())
         .filter(|second| *second < 16)
         .collect();
-    // Three, but one or two where the machine is busy.
-    assert!((1..=3).contains(&arrivals.len()), "{arrivals:?}");
+    // Three, but two where the machine is busy.
+    assert!((2..=3).contains(&arrivals.len()), "{arrivals:?}");
 }
 
 #[test]

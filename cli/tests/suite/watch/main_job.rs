@@ -21,7 +21,7 @@ const FREEZE: &str = r#"
     appears = "30s"
     notice = "1h"
     starts_after_approval = "18s"
-    started_for = "2min"
+    started_for = "10min"
 "#;
 
 /// An endpoint without a listener: the port of the discard service, which no machine runs.

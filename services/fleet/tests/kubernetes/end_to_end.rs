@@ -165,7 +165,7 @@ fn from_the_event_to_the_node_back_in_service() {
     cluster.add_pod("web-2", |pod| {
         pod["metadata"]["labels"]["ends-after"] = "1".into();
     });
-    let (_server, address) = replay("user-reboot", "30");
+    let (_server, address) = replay("user-reboot", "12");
     let (_watcher, records) = cluster.watch(&address);
     let mut steps = Vec::new();
     for step in records.filter_map(|record| step(&record)) {
@@ -248,7 +248,7 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
 fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
     let cluster = Cluster::start();
     cluster.add_pod("web-1", |_| {});
-    let (_server, address) = replay("user-reboot", "10");
+    let (_server, address) = replay("user-reboot", "4");
     cluster.configure_with(&address, "");
     let (watcher, records) = cluster.watch(&address);
     let mut before = Vec::new();
@@ -300,7 +300,7 @@ fn a_drain_that_fails_is_not_approved_and_the_node_comes_back() {
     let cluster = Cluster::start();
     cluster.add_budget("web", 1);
     cluster.add_pod("web-1", |_| {});
-    let (_server, address) = replay("user-reboot", "60");
+    let (_server, address) = replay("user-reboot", "20");
     let (_watcher, records) = cluster.watch(&address);
     let steps: Vec<_> = records.filter_map(|record| step(&record)).collect();
     assert_eq!(
@@ -321,7 +321,7 @@ fn a_drain_that_fails_is_not_approved_and_the_node_comes_back() {
 #[test]
 fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over() {
     let cluster = Cluster::start();
-    let (_server, address) = replay("user-reboot", "60");
+    let (_server, address) = replay("user-reboot", "20");
     cluster.configure_with(&address, "");
     let id = cluster.wait_for("the event", || {
         let output =
@@ -371,7 +371,7 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
 fn an_event_for_which_nothing_is_drained_is_shown_on_the_node() {
     let cluster = Cluster::start();
     cluster.add_pod("web-1", |_| {});
-    let (_server, address) = replay("user-reboot", "30");
+    let (_server, address) = replay("user-reboot", "20");
     cluster.configure_with(&address, "");
     let config = cluster.folder.path().join("fleet.toml");
     let hook = format!(

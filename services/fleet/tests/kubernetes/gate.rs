@@ -134,7 +134,7 @@ fn a_node_is_drained_after_the_gates_yes_and_its_place_is_free_once_it_is_back_a
  {
     let cluster = Cluster::start();
     cluster.add_pod("web-1", |_| {});
-    let (_server, address) = replay("user-reboot", "15");
+    let (_server, address) = replay("user-reboot", "5");
     cluster.write_chart_files(&address);
     let daemon = cluster.run_gate();
     let (watcher, mut records) = cluster.run_watch(&address);

@@ -185,7 +185,7 @@ fn data_in_an_empty_dir_is_lost_only_if_the_configuration_says_so() {
         pod["metadata"]["ownerReferences"] = json!([]);
     });
     cluster.add_pod("web-1", |_| {});
-    let output = cluster.fail("drain", &event("A", "Reboot", Some(12)));
+    let output = cluster.fail("drain", &event("A", "Reboot", Some(20)));
     assert!(
         output.contains("cache-1 has an emptyDir volume (node.empty_dir)"),
         "{output}"
@@ -207,7 +207,7 @@ fn data_in_an_empty_dir_holds_nothing_up_where_the_event_takes_it_anyway() {
     cluster.add_pod("cache-1", |pod| {
         pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
     });
-    let output = cluster.fail("drain", &event("A", "Freeze", Some(4)));
+    let output = cluster.fail("drain", &event("A", "Freeze", Some(20)));
     assert!(
         output.contains("cache-1 has an emptyDir volume"),
         "{output}"
@@ -287,7 +287,7 @@ fn at_the_deadline_the_drain_fails_and_the_node_stays_cordoned() {
     let cluster = Cluster::start();
     cluster.add_budget("web", 1);
     cluster.add_pod("web-1", |_| {});
-    let output = cluster.fail("drain", &event("A", "Reboot", Some(12)));
+    let output = cluster.fail("drain", &event("A", "Reboot", Some(20)));
     assert!(output.contains("not drained in time"), "{output}");
     assert!(
         output.contains("web-1 The disruption budget web needs 1 healthy pods"),
@@ -311,11 +311,11 @@ fn with_force_pods_are_deleted_past_their_budget_before_the_event_starts() {
     cluster.add_budget("web", 1);
     cluster.add_pod("web-1", |_| {});
     let begin = Instant::now();
-    cluster.succeed("drain", &event("A", "Preempt", Some(12)));
+    cluster.succeed("drain", &event("A", "Preempt", Some(30)));
     assert_eq!(cluster.pod_names(), [""; 0]);
-    // Half of the twelve seconds, less the margin.
+    // Half of the thirty seconds, less the margin.
     assert!(
-        begin.elapsed() >= Duration::from_secs(4),
+        begin.elapsed() >= Duration::from_secs(10),
         "the budget has its time first: {:?}",
         begin.elapsed()
     );

@@ -495,7 +495,7 @@ fn what_the_watcher_itself_records_is_forwarded() {
     // The replay server runs the watcher, sets its endpoint, and ends with it.
     let mut command = Command::new(&program);
     command
-        .args(["replay", "user-reboot", "--speed", "30", "--"])
+        .args(["replay", "user-reboot", "--speed", "10", "--"])
         .arg(&program)
         .arg("watch")
         .args(watch)

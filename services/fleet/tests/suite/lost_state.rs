@@ -96,7 +96,7 @@ fn a_new_audit_file_without_records_is_no_sign_that_the_machine_is_back() {
     let group = json!({ "format": 1, "limit": 1, "claims": claims }).to_string();
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let metadata = documents(Arc::default());
-    let lines = "heartbeat = \"200ms\"\nreturn_within = \"12s\"";
+    let lines = "heartbeat = \"200ms\"\nreturn_within = \"60s\"";
     let gate = fleet.start_at("web_1", &metadata.url(), lines);
     let holds = || {
         let found = block_on(engine.read("groups/web")).expect("read");

@@ -9,7 +9,7 @@ use crate::fixture::wait_for;
 use crate::gate::{AskAnswer, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
-const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
+const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"15s\"";
 
 /// Starts this many daemons, and waits for their first heartbeats: no event waits for a machine
 /// that seems to be gone.

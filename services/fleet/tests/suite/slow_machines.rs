@@ -33,7 +33,8 @@ fn wait_for_record(machine: &Machine, kind: &str, is_wanted: impl Fn(&Value) -> 
 
 impl Story<'_> {
     fn is_taken(&self) -> bool {
-        let group = block_on(self.etcd.engine().read("groups/web")).expect("etcd");
+        let engine = self.etcd.engine();
+        let group = wait_for("etcd", || block_on(engine.read("groups/web")).ok());
         group.is_some_and(|group| group.value.contains(MACHINES[0]))
     }
 

@@ -288,8 +288,8 @@ fn nothing_is_prepared_for_between_a_message_about_a_start_and_its_row() {
             for status in order {
                 drop(dispatch.deliver(message(status)));
             }
-            sleep(Duration::from_secs(3)).await;
-            assert!(audit().contains("\"change\":\"started"), "{}", audit());
+            until("its start", || audit().contains("\"change\":\"started")).await;
+            sleep(Duration::from_secs(2)).await;
             assert!(!audit().contains("\"record\":\"prepare\""), "{}", audit());
         });
     }

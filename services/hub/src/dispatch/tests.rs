@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::metrics::Gauges;
 use crate::notice::{read, with_notification};
 use crate::store::Store;
-use crate::store::tests::{replaced, slow, with_engine};
+use crate::store::tests::{TURN, replaced, slow, with_engine};
 
 pub(super) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -74,7 +74,7 @@ pub(crate) fn with_dispatch<F: Future<Output = ()>>(
     work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<StateLost>) -> F,
 ) {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = slow(folder.path(), Duration::from_millis(200));
+    let store = slow(folder.path(), Duration::from_millis(200), TURN);
     with_hub(
         folder.path(),
         "management = \"http://127.0.0.1:1\"\n",
@@ -115,7 +115,7 @@ fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() 
 fn an_event_that_the_queue_has_no_message_about_is_counted_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let more = "management = \"http://127.0.0.1:1\"\n[queue]\nurl = \"http://127.0.0.1:1/a/events\"\nemulator = true\n";
-    let store = slow(folder.path(), Duration::ZERO);
+    let store = slow(folder.path(), Duration::ZERO, TURN);
     with_hub(
         folder.path(),
         more,

@@ -4,10 +4,14 @@ use scheduled_events_gate::engine::{Reply, Versioned};
 
 use super::*;
 
-/// A store whose engine answers writes and deletions this late.
-pub(crate) fn slow(folder: &Path, time: Duration) -> Store {
+/// A turn that outlasts a test which does not renew it, however busy the machine is.
+pub(crate) const TURN: Duration = Duration::from_secs(60);
+
+/// A store whose engine answers writes and deletions this late, in which a turn lasts so long.
+pub(crate) fn slow(folder: &Path, time: Duration, turn: Duration) -> Store {
     Store {
         engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)),
+        take_over_after: Some(turn),
         ..open(folder)
     }
 }
@@ -192,14 +196,14 @@ fn a_hub_that_works_says_so_however_much_it_writes() {
     let folder = tempfile::tempdir().expect("a folder");
     block_on(async {
         let delay = Duration::from_millis(200);
-        let store = slow(folder.path(), delay);
+        let store = slow(folder.path(), delay, Duration::from_secs(8));
         store.await_turn().await;
         assert!(
             store.last_beat.get().elapsed() >= delay,
             "others count from the write, not from its answer"
         );
         let _all = store.requests.acquire_many(16).await;
-        let held = timeout(Duration::from_secs(4), store.hold()).await;
+        let held = timeout(Duration::from_secs(10), store.hold()).await;
         assert!(held.is_err(), "{held:?}");
         let (holder, _) = store::read::<Holder>(&*store.engine, HOLDER)
             .await

@@ -118,7 +118,7 @@ fn what_a_command_has_left_to_another_session_ends_at_its_deadline() {
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     hub.prepare_with(&format!("{STUBBORN}sleep 1000\n"));
     let config = hub.read("hub.toml");
-    let config = config.replace("[hooks]", "[hooks]\nprepare_timeout = \"2s\"");
+    let config = config.replace("[hooks]", "[hooks]\nprepare_timeout = \"15s\"");
     fs::write(hub.path("hub.toml"), config).expect("written");
     hub.start();
     let machine = resource("virtualMachines", "db");

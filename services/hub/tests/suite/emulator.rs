@@ -242,7 +242,7 @@ fn an_approval_that_comes_second_changes_nothing_whatever_its_answer() {
             &scenario,
             "about = \"A restart that waits for a second approval.\"\n[[event]]\nevent_type = \"Reboot\"\n\
              event_source = \"User\"\ndescription = \"A restart.\"\nduration_in_seconds = -1\nresources = [\"{vm}\"]\n\
-             appears = \"1s\"\nnotice = \"15min\"\nstarts_after_approval = \"15s\"\nstarted_for = \"2s\"\n",
+             appears = \"1s\"\nnotice = \"15min\"\nstarts_after_approval = \"30s\"\nstarted_for = \"2s\"\n",
         )
         .expect("written");
         let emulator = Emulator::start(&scenario.display().to_string(), Some(&queue), faults);
@@ -251,6 +251,7 @@ fn an_approval_that_comes_second_changes_nothing_whatever_its_answer() {
             "echo x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n",
         );
         hub.start();
+        hub.await_record("the preparation", |record| record["outcome"] == "begun");
         let (_watcher, await_text) = watch(&hub, &emulator, "sample");
         await_text("\"record\":\"approval\"");
         std::fs::write(hub.path("go"), "").expect("written");
@@ -364,7 +365,7 @@ fn a_subscription_without_rights_is_named() {
 #[test]
 fn one_of_two_subscriptions_without_rights_is_named() {
     let (queue, other) = (TestQueue::start(), "11111111-0000-0000-0000-000000000000");
-    let emulator = Emulator::start("user-reboot", None, &["--speed", "60"]);
+    let emulator = Emulator::start("user-reboot", None, &["--speed", "10"]);
     let mut hub = Hub::new(
         &emulator.management,
         Some(&queue),

@@ -46,7 +46,7 @@ impl Pair {
         .expect("written");
         fs::set_permissions(path("hook"), fs::Permissions::from_mode(0o755)).expect("set");
         let more = format!(
-            "store = \"{}\"\ntake_over_after = \"3s\"",
+            "store = \"{}\"\ntake_over_after = \"10s\"",
             path("fleet.toml").display()
         );
         let hubs = [(); 2].map(|()| {
@@ -177,7 +177,7 @@ fn the_second_hub_takes_over_at_each_step() {
 /// deleted.
 #[test]
 fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_recovered_from() {
-    const EVENTS: u32 = 10;
+    const EVENTS: u32 = 6;
     let mut pair = Pair::new();
     // A message that a killed hub had received comes again, maybe after the end of its event, which
     // the next process does not know.
@@ -210,7 +210,7 @@ fn whenever_the_working_hub_is_killed_each_event_is_prepared_for_approved_and_re
         if number > 1 {
             send(&pair, number - 1, "Completed");
         }
-        std::thread::sleep(Duration::from_millis(u64::from(number) * 90));
+        std::thread::sleep(Duration::from_millis(u64::from(number) * 150));
         let (other, before) = (1 - works, times(&pair, 1 - works, "this hub works"));
         pair.hubs[works].kill();
         wait::until("the take-over", || {
@@ -372,7 +372,7 @@ fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped
             .contains("standing by")
             .then_some(())
     });
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(14));
     assert!(
         !pair.hubs[1].read("log").contains("this hub works"),
         "{}",
@@ -423,8 +423,9 @@ fn a_store_that_does_not_answer_is_logged_once_and_not_at_each_attempt() {
             .then_some(())
     });
     for hub in &pair.hubs {
-        let log = hub.read("log");
-        assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
+        let times = || hub.read("log").matches("the store does not answer").count();
+        wait::until("the reason", || (times() > 0).then_some(()));
+        assert_eq!(times(), 1, "{}", hub.read("log"));
     }
 }
 
@@ -512,7 +513,7 @@ fn a_message_that_a_hub_cannot_keep_is_handled_soon_after_its_store_is_back() {
     pair.hubs[1].start();
     pair.hubs[1].await_record("the approval", is("approval", ""));
     assert!(
-        begin.elapsed() < Duration::from_secs(30),
+        begin.elapsed() < Duration::from_secs(45),
         "{:?}",
         begin.elapsed()
     );
@@ -545,7 +546,7 @@ fn a_store_that_cannot_be_written_is_named_and_so_are_different_times() {
     fs::write(&store, folder).expect("written");
     for (hub, time) in [(0, "25s"), (1, "3s")] {
         let config = pair.hubs[hub].read("hub.toml").replace(
-            "take_over_after = \"3s\"",
+            "take_over_after = \"10s\"",
             &format!("take_over_after = \"{time}\""),
         );
         fs::write(pair.hubs[hub].path("hub.toml"), config).expect("written");

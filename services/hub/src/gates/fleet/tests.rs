@@ -341,8 +341,8 @@ fn machines_that_join_together_share_a_list_of_the_events() {
         .await
         .expect("they have looked for their earlier marks");
         let count = lists.get();
-        // Two, and one more each time that this process was stopped while they joined.
-        assert!((1..=10).contains(&count), "{count} lists");
+        // Two, and one more each time that this process was stopped while they joined; fifty if each machine listed them.
+        assert!((1..=25).contains(&count), "{count} lists");
     });
 }
 
