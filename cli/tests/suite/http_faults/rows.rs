@@ -551,9 +551,9 @@ rows! {
     several_faults_at_once => Row {
         service: "answers slowly, with a wrong type and with 500, four times",
         faults: &[
-            "slow-headers:0.2@6-9",
-            "slow-body:0.2@6-9",
-            "content-type:text/plain@6-9",
+            "get.slow-headers:0.2@6-9",
+            "get.slow-body:0.2@6-9",
+            "get.content-type:text/plain@6-9",
             "get.status:500@6-9",
         ],
         causes: &["status-500"],
