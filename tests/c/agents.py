@@ -143,7 +143,8 @@ def does_not_ask_again_after_exit_code_78(agent):
     (agent.folder / "ran").unlink()
     (agent.folder / "refuse").touch()
     with replay() as url:
-        agent.run_until(lambda: agent.ran(), url, agent.folder / "refused")
+        # The agent saves the exit code a moment after that.
+        agent.run_until(lambda: agent.ran() and not time.sleep(3), url, agent.folder / "refused")
         refused = time.monotonic()
         agent.run_until(lambda: time.monotonic() > refused + 8, url, agent.folder / "refused")
     (agent.folder / "refuse").unlink()
