@@ -8,7 +8,7 @@
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
 #   wheel            the Python wheel for this machine's processor, and the source distribution
 #   wheel-aarch64    the wheel for glibc and ARM64
-#   wheel-x86_64-musl wheel-aarch64-musl   the wheel for musl and this processor
+#   wheel-x86_64-musl wheel-aarch64-musl   the wheel for musl and the named processor
 #   wheel-macos      one wheel for macOS, ARM64 and x86-64
 #   wheels           the wheels for glibc and musl, x86-64 and ARM64, and for macOS, and the source distribution
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The timeout of all waits: longer than anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 /// How often conditions are checked.
 pub const INTERVAL: Duration = Duration::from_millis(20);

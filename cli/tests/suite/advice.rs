@@ -82,7 +82,7 @@ fn changes(finished: &Finished, event_type: &str) -> Vec<Value> {
 fn fault_27_advice_treated_as_maintenance() {
     // Without a rule that names it, no request asks for advice. Who asks in any case sees it, and does nothing.
     together([&[][..], &["--api-version", "2024-07-09"]], |arguments| {
-        let server = advised("rebalance", 20.0);
+        let server = advised("rebalance", 8.0);
         let (finished, hooks) = watch(&server, README, arguments);
         assert_eq!(hooks, ["prepare-Preempt", "recover-Preempt"]);
         assert_eq!(finished.of_kind("prepare").len(), 2, "begun and ready");
@@ -120,7 +120,7 @@ fn fault_35_a_version_that_the_service_does_not_know_polled_for_ever() {
         ("unknown-version:500", false),
         ("unknown-version:200", false),
     ] {
-        let server = Server::start(config("preempt", 20.0).fault(fault.parse().expect(fault)))
+        let server = Server::start(config("preempt", 8.0).fault(fault.parse().expect(fault)))
             .expect("a port");
         let (finished, hooks) = watch(&server, PREPARE, &[]);
         // It is not blind.
@@ -146,7 +146,7 @@ fn fault_35_a_version_that_the_service_does_not_know_polled_for_ever() {
 
 #[test]
 fn a_refused_version_is_reported_in_one_line() {
-    let server = Server::start(config("preempt", 20.0)).expect("a port");
+    let server = Server::start(config("preempt", 8.0)).expect("a port");
     let folder = Folder::new();
     let policy = folder.file("policy.toml", PREPARE);
     let finished = run(&[
@@ -178,7 +178,7 @@ fn a_refused_version_is_reported_in_one_line() {
 
 #[test]
 fn a_prepare_rule_takes_the_machine_out_of_service_until_the_withdrawal() {
-    let server = advised("rebalance-withdrawn", 40.0);
+    let server = advised("rebalance-withdrawn", 15.0);
     let (finished, hooks) = watch(&server, PREPARE, &[]);
     assert_eq!(hooks.len(), 2, "{hooks:?}");
     assert_eq!(
@@ -193,7 +193,7 @@ fn a_prepare_rule_takes_the_machine_out_of_service_until_the_withdrawal() {
 
 #[test]
 fn the_machine_stays_out_of_service_from_the_advice_to_the_end_of_the_eviction() {
-    let server = advised("rebalance", 20.0);
+    let server = advised("rebalance", 8.0);
     let (finished, hooks) = watch(&server, PREPARE, &[]);
     let expected = [
         &format!("prepare-{ADVICE}"),
@@ -210,7 +210,7 @@ fn the_machine_stays_out_of_service_from_the_advice_to_the_end_of_the_eviction()
 fn no_rule_and_no_gate_approves_advice() {
     let folder = Folder::new();
     for action in ["approve", "hold", "ignore"] {
-        let server = advised("rebalance-withdrawn", 60.0);
+        let server = advised("rebalance-withdrawn", 15.0);
         let policy = format!(
             "leader = \"everyone\"\n[[rule]]\nevent = \"{ADVICE}\"\naction = \"{action}\"\n"
         );
@@ -229,7 +229,7 @@ fn no_rule_and_no_gate_approves_advice() {
 
 #[test]
 fn a_command_for_advice_needs_no_rule() {
-    let server = advised("rebalance-withdrawn", 60.0);
+    let server = advised("rebalance-withdrawn", 15.0);
     let folder = Folder::new();
     let log = folder.path("on");
     let on = |change: &str| format!("{change}={}", helper(&[format!("append {log} $CHANGE")]));

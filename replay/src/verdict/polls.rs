@@ -267,8 +267,9 @@ impl Polls {
 
     fn check_back_off(&mut self, at: Duration, findings: &mut Findings) {
         let gaps = &self.after_failures[..];
-        // A busy machine delays the first ones, too.
-        let smallest = gaps.iter().map(|(gap, _)| *gap).min();
+        // A busy machine delays the first ones, too. Polls that overlap have no time between them.
+        let smallest = gaps.iter().map(|(gap, _)| *gap);
+        let smallest = smallest.filter(|gap| !gap.is_zero()).min();
         let (Some(smallest), Some(last)) = (smallest, gaps.last_chunk::<3>()) else {
             return;
         };

@@ -194,6 +194,9 @@ fn a_client_goes_on_backing_off() {
     );
     assert_eq!(waits(&[0.5, 1.0, 2.0, 3.0, 3.0, 3.0]), Outcome::Passed);
     assert_eq!(waits(&[5.0; 6]), Outcome::Passed);
+    // The first one came late.
+    assert_eq!(waits(&[2.5, 2.0, 3.0, 3.5]), Outcome::Passed);
+    assert_eq!(waits(&[0.0, 1.0, 1.0, 1.0]), Outcome::Warned);
 }
 
 #[test]

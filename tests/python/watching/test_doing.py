@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VM, eventually, has_prepared
+from conftest import PATIENCE, VM, eventually, has_prepared
 
 import scheduled_events as se
 
@@ -377,7 +377,7 @@ def test_polling_continues_while_a_worker_runs() -> None:
     release = threading.Event()
     server = se.replay("user-reboot", speed=60)
     with server as url, se.Client(url) as client:
-        watch = client.watch(PREPARE, prepare=lambda _: release.wait(60), interval=0.2)
+        watch = client.watch(PREPARE, prepare=lambda _: release.wait(3 * PATIENCE), interval=0.2)
         for record in watch:
             if isinstance(record, se.Decision):
                 break

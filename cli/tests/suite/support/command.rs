@@ -412,7 +412,7 @@ impl Run {
     }
 
     /// The exit status, once the command has ended and its output is read. A process that it left
-    /// running may keep the pipes open, so the wait for the output is short.
+    /// running may keep the pipes open, so the wait for the output has a limit.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child")?;
         let deadline = Instant::now() + Duration::from_secs(10);

@@ -11,7 +11,7 @@ use crate::support::{
 use crate::support::{about_event_of, of_replay, play, started, with};
 
 /// At sixty times the speed: a freeze appears after half a second, starts soon after its approval,
-/// and lasts two seconds.
+/// and lasts ten seconds.
 const FREEZE: &str = r#"
     about = "A freeze of five seconds, started by its approval."
     [[event]]

@@ -285,7 +285,7 @@ fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
         ("missing", missing),
         ("closed", helper(&["exit 1"])),
         ("another approves", helper(&["exit 75"])),
-        ("hanging", helper(&["sleep 60"])),
+        ("hanging", helper(&["sleep 600"])),
     ];
     crate::support::together(gates, |(what, gate)| {
         let fixture = Fixture::new();
@@ -371,7 +371,7 @@ fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
 fn a_preempt_does_not_wait_for_its_gate_and_never_waits_for_ever() {
     for (options, expected) in [(&[][..], true), (&["--last-call", "never"], false)] {
         let fixture = Fixture::new();
-        let gate = helper(&["sleep 60"]);
+        let gate = helper(&["sleep 600"]);
         let preempt =
             json!({ "EventType": "Preempt", "NotBefore": in_future(Duration::from_secs(30)) });
         fixture.service.show(2, &[with(freeze("a"), &preempt)]);

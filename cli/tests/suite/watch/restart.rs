@@ -732,7 +732,7 @@ fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
     let pids = fixture.folder.path("pids");
     // The shell and its child ignore SIGTERM.
     let stubborn =
-        format!("sh -c 'trap \"\" TERM; sleep 100 & echo $$ $! > {pids}; wait; wait; sleep 100'");
+        format!("sh -c 'trap \"\" TERM; sleep 600 & echo $$ $! > {pids}; wait; wait; sleep 600'");
     let arguments = [
         "--policy",
         &fixture.policy,
@@ -828,7 +828,7 @@ fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
 
     let fixture = Fixture::new();
     let pids = fixture.folder.path("pids");
-    let prepare = format!("sh -c 'sleep 100 & echo $$ $! > {pids}; wait'");
+    let prepare = format!("sh -c 'sleep 600 & echo $$ $! > {pids}; wait'");
     let arguments = [
         "--policy",
         &fixture.policy,

@@ -218,7 +218,7 @@ fn keep_alives_continue_while_a_poll_has_no_response_and_a_command_runs() {
     service.show(2, &[freeze("a")]);
     let policy = systemd.folder.file("policy.toml", PREPARE_ALL);
     let environment = systemd.folder.path("environment");
-    let prepare = format!("sh -c 'env > {environment}; exec sleep 100'");
+    let prepare = format!("sh -c 'env > {environment}; exec sleep 600'");
     let _run = Run::start(systemd.service(&service, &["--policy", &policy, "--prepare", &prepare]));
     systemd.await_line("READY=1", 1);
     let variables = systemd.eventually("the command", || {

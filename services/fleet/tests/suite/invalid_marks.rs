@@ -295,7 +295,7 @@ fn a_fleet_that_is_updated_during_an_event_approves_nothing_by_earlier_marks() {
             let mut command = machine.watch_and_prepare(root, &url, &machine.gate());
             if is_decided {
                 // Some seconds after the event is first seen.
-                command.args(["--last-call", "14m40s"]);
+                command.args(["--last-call", "14m48s"]);
             }
             let log = File::create(machine.folder.join("log")).expect("a log");
             command.stdout(Stdio::null()).stderr(log);
@@ -314,6 +314,10 @@ fn a_fleet_that_is_updated_during_an_event_approves_nothing_by_earlier_marks() {
             let _end = End(&is_over);
             is_updated(&mut machines, is_decided);
         });
+        let third = block_on(engine.read("machines/westno_2")).expect("read");
+        let third: Value =
+            serde_json::from_str(&third.expect("its heartbeats").value).expect("JSON");
+        assert!(third["beat"].as_u64() > Some(1), "{third}");
         // It would approve only with the marks of all three.
         let left = block_on(engine.read(&key))
             .expect("read")

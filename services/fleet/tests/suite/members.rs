@@ -340,7 +340,7 @@ fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
         for (gate, machine) in [(a, "web_2"), (b, "web_1"), (a, "web_3")] {
             wait_for_state(gate, machine, "beating");
         }
-        // Longer than a machine may be silent, and forgotten.
+        // Longer than a machine may be silent.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(9) {
             for (gate, machine) in [(a, "web_2"), (b, "web_1")] {
