@@ -109,7 +109,7 @@ pub fn ended(child: &mut Child) -> ExitStatus {
 /// # Panics
 /// When it does not end in time.
 #[track_caller]
-pub fn ended_within(limit: Duration, child: &mut Child) -> ExitStatus {
+fn ended_within(limit: Duration, child: &mut Child) -> ExitStatus {
     limit_tests();
     let deadline = Instant::now() + limit;
     loop {
@@ -131,15 +131,23 @@ pub fn ended_within(limit: Duration, child: &mut Child) -> ExitStatus {
 /// When it cannot be started, or does not end within [`LIMIT`].
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
+    output_within(LIMIT, command)
+}
+
+/// The same, with another limit.
+///
+/// # Panics
+/// When it cannot be started, or does not end in time.
+#[track_caller]
+pub fn output_within(limit: Duration, command: &mut Command) -> Output {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    output_of(
-        command
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
-    )
+    let child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    output_of_within(limit, child)
 }
 
 /// Waits for the end of a process and of its output, as [`Child::wait_with_output`] does.
@@ -147,10 +155,15 @@ pub fn output(command: &mut Command) -> Output {
 /// # Panics
 /// When it does not end within [`LIMIT`].
 #[track_caller]
-pub fn output_of(mut child: Child) -> Output {
+pub fn output_of(child: Child) -> Output {
+    output_of_within(LIMIT, child)
+}
+
+#[track_caller]
+fn output_of_within(limit: Duration, mut child: Child) -> Output {
     drop(child.stdin.take());
     let (stdout, stderr) = (child.stdout.take().map(read), child.stderr.take().map(read));
-    let status = ended(&mut child);
+    let status = ended_within(limit, &mut child);
     let text = |reader: Option<JoinHandle<Vec<u8>>>| reader.map(join).unwrap_or_default();
     Output {
         status,

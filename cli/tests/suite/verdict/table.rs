@@ -20,9 +20,10 @@ fn each_wrong_client_is_found_or_not_checked_at_every_speed() {
         None => "--test",
     };
     let mut python = std::process::Command::new("python3");
-    let run = python.args([CLIENTS, mode, PROGRAM, PAGE]).spawn();
-    let status = wait::ended_within(Duration::from_secs(15 * 60), &mut run.expect("python3"));
-    assert!(status.success(), "the lines above say why");
+    let run = python.args([CLIENTS, mode, PROGRAM, PAGE]);
+    let output = wait::output_within(Duration::from_secs(15 * 60), run);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
 
 #[test]
