@@ -591,11 +591,15 @@ def judged(program, row, speed):
     return outcomes, reasons, findings, words and words[1]
 
 
+def broken(verdict):
+    """The rules of which there are findings."""
+    return {rule for rule, outcome in verdict[0].items() if outcome in ("broken", "warned")}
+
+
 def mistake(row, speed, verdict):
     """What is wrong with a verdict, or None."""
     outcomes, reasons, findings, words = verdict
-    rules = set(row.rules)
-    found = {rule for rule, outcome in outcomes.items() if outcome in ("broken", "warned")}
+    rules, found = set(row.rules), broken(verdict)
     if unexplained := [rule for rule in outcomes if outcomes[rule] == "not-checked" and not reasons[rule]]:
         return f"no reason why these were not checked: {unexplained}"
     # A higher speed may hide habits, and shows no other ones.
@@ -612,9 +616,8 @@ def mistake(row, speed, verdict):
 
 def cell(row, verdict):
     """What the page says of a verdict."""
-    outcomes = verdict[0]
-    found = [rule for rule in row.rules if outcomes[rule] in ("broken", "warned")]
-    return ", ".join(f"`{rule}`" for rule in found) or "not checked"
+    found = broken(verdict)
+    return ", ".join(f"`{rule}`" for rule in row.rules if rule in found) or "not checked"
 
 
 def page(verdicts):
@@ -640,9 +643,8 @@ def main(mode, program, target):
         results = list(pool.map(lambda run: judged(program, *run), runs))
     verdicts = {(row.name, speed): verdict for (row, speed), verdict in zip(runs, results)}
     # A busy machine makes any client slow, so a few that seem to do what they do not run again, without the others.
-    slow = [(row, speed) for row, speed in runs if "found" in (mistake(row, speed, verdicts[row.name, speed]) or "")]
+    slow = [(row, speed) for row, speed in runs if broken(verdicts[row.name, speed]) - set(row.rules)]
     for row, speed in slow[:5]:
-        print(f"{row.name} at speed {speed} runs again: {mistake(row, speed, verdicts[row.name, speed])}", file=sys.stderr)
         verdicts[row.name, speed] = judged(program, row, speed)
     mistakes = [
         f"{row.name} at speed {speed}: {text}"
