@@ -201,14 +201,21 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_is_seen_with_its_name() {
+        use scheduled_events_test_support::wait;
         use std::os::unix::process::CommandExt as _;
+
+        let agent = "/usr/lib/ocf/resource.d/heartbeat/azure-events-az";
         let mut child = std::process::Command::new("sleep")
-            .arg0("/usr/lib/ocf/resource.d/heartbeat/azure-events-az")
+            .arg0(agent)
             .arg("60")
             .spawn()
             .unwrap();
-        let mut seen = command_lines(Path::new("/proc"));
-        seen.retain(|words| words.last().is_some_and(|last| last == "60"));
+        // Its command line is empty for a moment after it has started.
+        let seen = wait::until("its command line", || {
+            let mut seen = command_lines(Path::new("/proc"));
+            seen.retain(|words| words.first().is_some_and(|first| first == agent));
+            (!seen.is_empty()).then_some(seen)
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         let finding = of(&seen, &|_| false);
